@@ -97,7 +97,7 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
     local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
@@ -148,10 +148,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -160,11 +160,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -226,7 +226,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -243,7 +243,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'take_due' then
 local queue, settings, wanted, lost, recur, scheduled = ...
@@ -320,10 +320,10 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -337,11 +337,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -349,7 +349,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -363,7 +363,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -377,10 +377,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
@@ -391,13 +391,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -407,20 +407,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -432,14 +432,14 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -468,25 +468,25 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -509,7 +509,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -532,7 +532,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -570,18 +570,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -592,7 +592,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -610,7 +610,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -626,13 +626,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -653,7 +653,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -662,7 +662,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -677,7 +677,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -740,7 +740,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -775,10 +775,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -786,20 +786,20 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
@@ -817,10 +817,10 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local locks, grace = prefix .. 'q:' .. queue .. '-locks', settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
@@ -832,7 +832,7 @@ local function expire(queue, limit, settings)
           seldom1('move_history', jid, text)
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
       if sudden or not warned then
         do
@@ -844,23 +844,23 @@ local function expire(queue, limit, settings)
             end
           end
           do
-            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
             if type(length) == 'number' and length > 2 and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
-          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          call('hset', prefix .. 'j:' .. jid, 'grace', 1)
           do
             local jid, worker = jid, worker
             local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -877,7 +877,7 @@ local function expire(queue, limit, settings)
     end
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -895,7 +895,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -910,9 +910,9 @@ local function record(key, text, cap)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -964,7 +964,7 @@ local function lock(queue, jids, worker, settings, show, out)
       local n, count = 0, #jids
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
@@ -990,7 +990,7 @@ local function lock(queue, jids, worker, settings, show, out)
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -1002,19 +1002,19 @@ local function lock(queue, jids, worker, settings, show, out)
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -1113,7 +1113,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local history
     repeat
       local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
       for i = 1, #list do
         local object
         repeat
@@ -1149,13 +1149,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      relations = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -1246,18 +1246,18 @@ repeat
     count = wanted
     break
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
   local expired
   repeat
     local queue, settings, wanted = queue, settings, count
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
@@ -1409,16 +1409,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -1430,9 +1430,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -1446,8 +1446,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -1506,10 +1506,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1519,11 +1519,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1580,7 +1580,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -1620,7 +1620,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -1777,7 +1777,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -1903,10 +1903,10 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -1915,25 +1915,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -1992,10 +1992,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2005,11 +2005,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2045,7 +2045,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -2068,7 +2068,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -2106,18 +2106,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -2128,7 +2128,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -2146,7 +2146,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -2162,13 +2162,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -2189,7 +2189,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -2198,7 +2198,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -2211,8 +2211,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -2230,7 +2230,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -2293,7 +2293,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -2622,7 +2622,7 @@ do
     local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
-      local key = (prefix .. 'j:' .. item.jid)
+      local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
@@ -2656,7 +2656,7 @@ do
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
           local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
@@ -2676,10 +2676,10 @@ do
             for i = 1, #group do
               local item = group[i]
               if item.waits then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
                 item.state = 'depends'
               elseif item.delay > 0 then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
                 local score
@@ -2698,7 +2698,7 @@ do
               end
             end
             do
-              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
               for from = 1, #list, 1000 do
                 run(operation, key, unpack(list, from, math.min(from + 999, #list)))
               end
@@ -2852,10 +2852,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -2864,25 +2864,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -2938,10 +2938,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2951,11 +2951,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2991,7 +2991,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3014,7 +3014,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -3052,18 +3052,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3074,7 +3074,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3092,7 +3092,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -3108,13 +3108,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -3135,7 +3135,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -3144,7 +3144,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -3159,7 +3159,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -3221,7 +3221,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -3338,21 +3338,21 @@ local function note_filled(queue, known)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -3363,9 +3363,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -3409,10 +3409,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3422,11 +3422,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3434,9 +3434,9 @@ local function move_history(jid, text)
   end
 end
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 elseif which == 'begin_day' then
 local kind, day, queue = ...
@@ -3448,7 +3448,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -3465,7 +3465,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'prune' then
 local before, excess, limit = ...
@@ -3494,7 +3494,7 @@ local function names_of(text)
   return found
 end
 local function delete_job(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -3654,10 +3654,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -3679,8 +3679,8 @@ local function know_queue(queue)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -3691,21 +3691,21 @@ local function keep_delay(key, delay, means_none)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -3797,10 +3797,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3810,11 +3810,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3860,7 +3860,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3883,7 +3883,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -3921,18 +3921,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3943,7 +3943,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3961,7 +3961,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -3977,13 +3977,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -4004,7 +4004,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -4013,7 +4013,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -4026,8 +4026,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -4095,7 +4095,7 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
@@ -4108,9 +4108,9 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -4125,7 +4125,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -4137,9 +4137,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -4188,7 +4188,7 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
@@ -4200,7 +4200,7 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
@@ -4448,22 +4448,22 @@ repeat
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+      if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
         for i = 1, #jids do
           do
             local queue, jid = queue, jids[i]
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
           end
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
       do
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -4750,7 +4750,7 @@ if data then
     end
   end
 end
-local key = (prefix .. 'j:' .. jid)
+local key = prefix .. 'j:' .. jid
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
@@ -4790,7 +4790,7 @@ do
 end
 local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
-local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid)
 end
@@ -4803,7 +4803,7 @@ if job[4] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
-try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
+try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 return expires
 elseif command == 'retry' then
 local function required(area, name, text)
@@ -4883,7 +4883,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -4906,7 +4906,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -4962,10 +4962,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4974,11 +4974,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -5006,10 +5006,10 @@ local function without_letter(text, letter)
   return letters == '' and '' or letters .. body
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5018,25 +5018,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -5113,7 +5113,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5136,7 +5136,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -5174,18 +5174,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5196,7 +5196,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5214,7 +5214,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -5230,13 +5230,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -5257,7 +5257,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -5266,7 +5266,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -5278,7 +5278,7 @@ local function tell_dependents(jid, ended)
   end
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -5341,7 +5341,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -5358,8 +5358,8 @@ local function add_result(item, fields)
   fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
   do
     local jid, text = item.jid, item.history
     if text then
@@ -5426,8 +5426,8 @@ local function retry(worker, item)
   end
   do
     local item, worker, fields = item, worker, fields
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -5582,10 +5582,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5594,25 +5594,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -5651,18 +5651,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5673,7 +5673,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5691,7 +5691,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -5707,13 +5707,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -5734,7 +5734,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -5743,7 +5743,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -5755,7 +5755,7 @@ local function tell_dependents(jid, ended)
   end
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -5817,7 +5817,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -5845,7 +5845,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -5903,10 +5903,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5915,11 +5915,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -5963,7 +5963,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5986,7 +5986,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -6045,8 +6045,8 @@ local function fail(worker, item)
   end
   do
     local item, worker, fields = item, worker, fields
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -6070,10 +6070,10 @@ local function fail(worker, item)
   end
   do
     local queue, jid = item.current, jid
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   end
   local cap, keep
   do
@@ -6091,7 +6091,7 @@ local function fail(worker, item)
     local queue = item.current
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -6102,7 +6102,7 @@ local function fail(worker, item)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -6224,7 +6224,7 @@ local run, jid = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -6257,7 +6257,7 @@ do
 end
 local found, ended = seldom1('read_end', call, jid)
 if found and not ended then
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local stored = call('hget', key, 'x:o')
   if not (stored and seldom1('has_option', stored, 'w')) then
     call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
@@ -6359,10 +6359,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -6371,25 +6371,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -6431,10 +6431,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -6444,11 +6444,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -6484,7 +6484,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -6507,7 +6507,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -6545,18 +6545,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -6567,7 +6567,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -6585,7 +6585,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -6601,13 +6601,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -6628,7 +6628,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -6637,7 +6637,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -6652,7 +6652,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -6714,7 +6714,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -6731,7 +6731,7 @@ for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
+  for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. ARGV[i] .. '-dependents')) do
     if not among[dependent] then
       do
         local area, message = 'Cancel', ARGV[i] .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
@@ -6744,7 +6744,7 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    local key = (prefix .. 'j:' .. jid)
+    local key = prefix .. 'j:' .. jid
     if not jobs[jid] then
       jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
@@ -6763,7 +6763,7 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
     local jid, job = jid, jobs[jid]
-    local key = (prefix .. 'j:' .. jid)
+    local key = prefix .. 'j:' .. jid
     local state, queue, failure, worker = job[1], job[2], job[3], job[4]
     if state == 'complete' then
       break
@@ -6771,16 +6771,16 @@ for i = 2, #ARGV do
     local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
     try('publish', prefix .. 'log', message)
     if worker and worker ~= '' then
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       try('publish', prefix .. ('w:' .. worker), message)
     end
     if queue then
       do
         local queue, jid = queue, jid
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
       end
     end
     if state == 'running' and queue then
@@ -6792,7 +6792,7 @@ for i = 2, #ARGV do
       end
     end
     for _, other in ipairs(job.dependencies) do
-      try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
     end
     if state == 'failed' then
       do
@@ -6829,7 +6829,7 @@ for i = 2, #ARGV do
           if at and queue then
             do
               local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-              local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+              local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
               if try('hincrby', key, field, by) == by then
                 do
                   local key, day = key, day
@@ -7108,7 +7108,7 @@ end
 local claim, relays = ARGV[3], ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       return true
     end
@@ -7116,8 +7116,8 @@ local function holds_jobs(key)
   return false
 end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs((prefix .. 'w:' .. worker .. ':jobs')) then
-  call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
+  call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do
@@ -7170,7 +7170,7 @@ local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -7182,9 +7182,9 @@ elseif which == 'link' then
 local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -7227,21 +7227,21 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -7277,14 +7277,14 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -7334,10 +7334,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7347,11 +7347,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -7387,7 +7387,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7410,7 +7410,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -7448,18 +7448,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7470,7 +7470,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7488,7 +7488,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -7504,13 +7504,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -7531,7 +7531,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -7540,7 +7540,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -7552,8 +7552,8 @@ local function tell_dependents(jid, ended)
   end
 end
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -7590,14 +7590,14 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -7652,10 +7652,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7665,11 +7665,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -7705,7 +7705,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7728,7 +7728,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -7766,18 +7766,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7788,7 +7788,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7806,7 +7806,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -7822,13 +7822,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -7849,7 +7849,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -7858,7 +7858,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -7873,7 +7873,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -7935,7 +7935,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and seldom1('has_option', stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if seldom1('has_option', stored, 'w') then
     publish_end(jid, state)
@@ -7975,7 +7975,7 @@ do
   end
   action = text
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 local state = job[1]
 if state ~= 'depends' then
   do
@@ -8010,7 +8010,7 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
+    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
     if #left == 0 then
       local problem = seldom1('free', jid, false)
       if problem then
@@ -8026,8 +8026,8 @@ elseif action == 'off' and ARGV[4] == 'all' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end
@@ -8038,7 +8038,7 @@ elseif action == 'off' then
   end
   local left
   do
-    local list, other, first = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), ended, 1
+    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
     local gone, kept = {}, {}
     for i = first, #other do
       gone[other[i]] = true
@@ -8067,8 +8067,8 @@ elseif action == 'off' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end
@@ -8229,10 +8229,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -8241,25 +8241,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -8315,10 +8315,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8328,11 +8328,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8366,7 +8366,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -8377,7 +8377,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -8392,7 +8392,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -8415,7 +8415,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -8453,13 +8453,13 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -8469,7 +8469,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -8485,13 +8485,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -8512,7 +8512,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -8521,7 +8521,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -8536,7 +8536,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -8598,7 +8598,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -8656,21 +8656,21 @@ local function note_filled(queue, known)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -8681,9 +8681,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -8727,10 +8727,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8740,11 +8740,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8752,9 +8752,9 @@ local function move_history(jid, text)
   end
 end
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 elseif which == 'begin_day' then
 local kind, day, queue = ...
@@ -8766,7 +8766,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -8783,7 +8783,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'prune' then
 local before, excess, limit = ...
@@ -8812,7 +8812,7 @@ local function names_of(text)
   return found
 end
 local function delete_job(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -8872,10 +8872,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -8897,8 +8897,8 @@ local function know_queue(queue)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -8909,21 +8909,21 @@ local function keep_delay(key, delay, means_none)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -9015,10 +9015,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9028,11 +9028,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -9076,7 +9076,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -9087,7 +9087,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -9102,7 +9102,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -9125,7 +9125,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -9163,13 +9163,13 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -9179,7 +9179,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -9195,13 +9195,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -9222,7 +9222,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -9231,7 +9231,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -9244,8 +9244,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -9313,7 +9313,7 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
@@ -9326,9 +9326,9 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -9343,7 +9343,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -9355,9 +9355,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -9406,7 +9406,7 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
@@ -9418,7 +9418,7 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
@@ -9517,22 +9517,22 @@ local function complete(worker, items)
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+      if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
         for i = 1, #jids do
           do
             local queue, jid = queue, jids[i]
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
           end
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
       do
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -9950,10 +9950,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9963,11 +9963,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -9996,7 +9996,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -10007,7 +10007,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -10022,7 +10022,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -10045,7 +10045,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -10083,13 +10083,13 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -10116,7 +10116,7 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -10139,8 +10139,8 @@ local function add_result(item, fields)
   fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
   do
     local jid, text = item.jid, item.history
     if text then
@@ -10167,7 +10167,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -10194,10 +10194,10 @@ local function fail(worker, item)
   give_up(item, worker, fields)
   do
     local queue, jid = item.current, jid
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   end
   local cap, keep
   do
@@ -10403,10 +10403,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10415,11 +10415,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -10475,7 +10475,7 @@ end
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -10500,7 +10500,7 @@ do
       local history
       repeat
         local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
         for i = 1, #list do
           local object
           repeat
@@ -10536,13 +10536,13 @@ do
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+        relations = ',"dependents":{},"dependencies":{}'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -10627,7 +10627,7 @@ end
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -10745,11 +10745,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -10757,7 +10757,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -10771,7 +10771,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -10785,10 +10785,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
@@ -10799,13 +10799,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -10815,20 +10815,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -10840,13 +10840,13 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -10885,7 +10885,7 @@ local function last_put(entries)
   end
 end
 local function queue_of(jid)
-  local history = (prefix .. 'j:' .. jid) .. '-history'
+  local history = prefix .. 'j:' .. jid .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
 local state = ARGV[2]
@@ -10958,7 +10958,7 @@ do
 end
 local last = offset + count - 1
 if state == 'waiting' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local key = prefix .. 'q:' .. queue .. '-work'
   local jids = count == 0 and {} or call('zrevrange', key, offset, last)
   do
     local jids, total = jids, total and call('zcard', key)
@@ -10968,7 +10968,7 @@ if state == 'waiting' then
     return jids
   end
 elseif state == 'running' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, stamp, '+inf')
@@ -10978,7 +10978,7 @@ elseif state == 'running' then
     return jids
   end
 elseif state == 'stalled' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, '-inf', stamp)
@@ -10988,10 +10988,10 @@ elseif state == 'stalled' then
     return jids
   end
 elseif state == 'scheduled' then
-  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local key = prefix .. 'q:' .. queue .. '-scheduled'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -11000,7 +11000,7 @@ elseif state == 'scheduled' then
     return jids
   end
 elseif state == 'depends' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'depends')
+  local key = prefix .. 'q:' .. queue .. '-depends'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -11009,7 +11009,7 @@ elseif state == 'depends' then
     return jids
   end
 elseif state == 'recurring' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'recur')
+  local key = prefix .. 'q:' .. queue .. '-recur'
   local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, 0, '+inf')
@@ -11040,8 +11040,8 @@ do
   end
   queue = text
 end
-return call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) + call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')) +
-  call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'))
+return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') +
+  call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -11124,10 +11124,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11136,11 +11136,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -11190,14 +11190,14 @@ if data then
     data = again
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'history')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
 if not job[1] then
   do
     local area, message = 'Log', 'Job ' .. jid .. ' does not exist'
     error(area .. '(): ' .. message)
   end
 end
-local list, text = (prefix .. 'j:' .. jid) .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
+local list, text = prefix .. 'j:' .. jid .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
 call('llen', list)
 do
   local jid, text = jid, job[2]
@@ -11205,7 +11205,7 @@ do
     seldom1('move_history', jid, text)
   end
 end
-if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
+if type(record(prefix .. 'j:' .. jid, text)) == 'table' then
   call('rpush', list, text)
 end
 elseif command == 'multiget' then
@@ -11256,10 +11256,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11268,11 +11268,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -11327,7 +11327,7 @@ end
 end
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -11352,7 +11352,7 @@ local function find_job(run, jid)
       local history
       repeat
         local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
         for i = 1, #list do
           local object
           repeat
@@ -11388,13 +11388,13 @@ local function find_job(run, jid)
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+        relations = ',"dependents":{},"dependencies":{}'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -11547,10 +11547,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11559,11 +11559,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not seldom1('may_write', key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -11638,11 +11638,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -11650,7 +11650,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -11664,7 +11664,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -11678,10 +11678,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
@@ -11692,13 +11692,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -11708,20 +11708,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -11733,13 +11733,13 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not seldom1('may_write', work) then
     return
   end
@@ -11778,7 +11778,7 @@ end
 end
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -11803,7 +11803,7 @@ local function find_job(run, jid)
       local history
       repeat
         local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
         for i = 1, #list do
           local object
           repeat
@@ -11839,13 +11839,13 @@ local function find_job(run, jid)
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+        relations = ',"dependents":{},"dependencies":{}'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -11894,9 +11894,9 @@ local function show(key, jids)
   end
   return #jids - dropped
 end
-local locks, work = (prefix .. 'q:' .. queue .. '-' .. 'locks'), (prefix .. 'q:' .. queue .. '-' .. 'work')
+local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
 local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
@@ -12007,10 +12007,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -12019,11 +12019,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -12085,7 +12085,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -12102,7 +12102,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -12115,9 +12115,9 @@ local function record(key, text, cap)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -12185,7 +12185,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local history
     repeat
       local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
       for i = 1, #list do
         local object
         repeat
@@ -12221,13 +12221,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      relations = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -12294,7 +12294,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'queue')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue')
 if job[1] ~= 'waiting' or job[2] ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
@@ -12311,8 +12311,8 @@ do
     tracked = true,
   }
 end
-call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks'))
-if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
+call('zcard', prefix .. 'q:' .. queue .. '-locks')
+if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
   return '[{}]'
 end
 local out = {}
@@ -12328,7 +12328,7 @@ do
       local n, count = 0, #jids
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
@@ -12354,7 +12354,7 @@ do
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -12366,19 +12366,19 @@ do
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -12485,7 +12485,7 @@ do
   end
   priority = n
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state')
+local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state')
 local queue, state = job[1], job[2]
 if not queue then
   do
@@ -12494,11 +12494,11 @@ if not queue then
   end
 end
 if queue ~= '' then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), 'XX', priority, jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
 end
-call('hset', (prefix .. 'j:' .. jid), 'priority', priority)
+call('hset', prefix .. 'j:' .. jid, 'priority', priority)
 if state == 'stalled' then
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
 end
 return priority
 elseif command == 'put.many' then
@@ -12662,16 +12662,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -12683,9 +12683,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -12699,8 +12699,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -12759,10 +12759,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -12772,11 +12772,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -12833,7 +12833,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -12873,7 +12873,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -13030,7 +13030,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -13156,10 +13156,10 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -13168,25 +13168,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -13245,10 +13245,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -13258,11 +13258,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -13298,7 +13298,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -13321,7 +13321,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -13359,18 +13359,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -13381,7 +13381,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -13399,7 +13399,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -13415,13 +13415,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -13442,7 +13442,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -13451,7 +13451,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -13464,8 +13464,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -13483,7 +13483,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -13546,7 +13546,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -13913,7 +13913,7 @@ if n > 0 then
     local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
-      local key = (prefix .. 'j:' .. item.jid)
+      local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
@@ -13947,7 +13947,7 @@ if n > 0 then
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
           local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
@@ -13967,10 +13967,10 @@ if n > 0 then
             for i = 1, #group do
               local item = group[i]
               if item.waits then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
                 item.state = 'depends'
               elseif item.delay > 0 then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
                 local score
@@ -13989,7 +13989,7 @@ if n > 0 then
               end
             end
             do
-              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
               for from = 1, #list, 1000 do
                 run(operation, key, unpack(list, from, math.min(from + 999, #list)))
               end
@@ -14182,11 +14182,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -14194,7 +14194,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -14208,7 +14208,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -14222,10 +14222,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
@@ -14236,13 +14236,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -14252,20 +14252,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -14277,13 +14277,13 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -14297,7 +14297,7 @@ end
 end
 local function size(queue, part)
   do
-    local text, default = try('zcard', (prefix .. 'q:' .. queue .. '-' .. part)), 0
+    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
     local n = tonumber(text)
     if n and n - n == 0 then
       return n
@@ -14306,12 +14306,12 @@ local function size(queue, part)
   end
 end
 local function counts(queue)
-  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
   local stalled
   repeat
-    local text, default = try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0
+    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
     local n = tonumber(text)
     if n and n - n == 0 then
       stalled = n
@@ -14354,7 +14354,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local ready = {}
 for i = 2, #ARGV do
-  local key = (prefix .. 'q:' .. ARGV[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. ARGV[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     ready[#ready + 1] = ARGV[i]
   end
@@ -14558,16 +14558,16 @@ local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
+local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
-  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
-  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
+  try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
 end
-call('hset', (prefix .. 'r:' .. jid),
+call('hset', prefix .. 'r:' .. jid,
   'jid', jid,
   'klass', klass,
   'data', data,
@@ -14654,7 +14654,7 @@ do
   end
   jid = text
 end
-local job = call('hmget', (prefix .. 'r:' .. jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then
   return nil
@@ -14722,7 +14722,7 @@ do
   end
   jid = text
 end
-local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
 if not tags then
   do
     local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -14738,7 +14738,7 @@ repeat
   end
   text = cjson.encode(list)
 until true
-call('hset', (prefix .. 'r:' .. jid), 'tags', text)
+call('hset', prefix .. 'r:' .. jid, 'tags', text)
 return text
 elseif command == 'recur.untag' then
 local call = redis.call
@@ -14788,7 +14788,7 @@ do
   end
   jid = text
 end
-local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
 if not tags then
   do
     local area, message = 'Untag', 'Job ' .. jid .. ' does not exist'
@@ -14804,7 +14804,7 @@ repeat
   end
   text = cjson.encode(list)
 until true
-call('hset', (prefix .. 'r:' .. jid), 'tags', text)
+call('hset', prefix .. 'r:' .. jid, 'tags', text)
 return text
 elseif command == 'recur.update' then
 local call = redis.call
@@ -14875,7 +14875,7 @@ do
   end
   jid = text
 end
-local key = (prefix .. 'r:' .. jid)
+local key = prefix .. 'r:' .. jid
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
@@ -14948,15 +14948,15 @@ if changes.interval and changes.interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
+local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
+  call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
   if target ~= queue then
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
   end
   if changes.queue then
     do
@@ -15075,10 +15075,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -15087,11 +15087,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -15118,7 +15118,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -15141,7 +15141,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -15158,8 +15158,8 @@ local function release(worker, item)
   end
   do
     local item, worker, fields = item, worker, {'state', state, 'worker', '', 'expires', '0'}
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -15367,7 +15367,7 @@ end
 local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
@@ -15393,15 +15393,15 @@ end
 for queue, its in pairs(by_queue) do
   do
     local queue, its = queue, its
-    local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(its.locks))
+    local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
     for i, job in ipairs(its.jobs) do
       if type(reply) == 'table' then
         outcomes[job.at] = '!' .. reply.err
       else
         local expires = its.locks[2 * i - 1]
-        call('hset', (prefix .. 'j:' .. job.jid), 'expires', expires)
+        call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
         if job.grace then
-          call('hdel', (prefix .. 'j:' .. job.jid), 'grace')
+          call('hdel', prefix .. 'j:' .. job.jid, 'grace')
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
@@ -15411,7 +15411,7 @@ for queue, its in pairs(by_queue) do
   end
 end
 do
-  local run, operation, key, list = try, 'zadd', (prefix .. 'w:' .. worker .. ':jobs'), all
+  local run, operation, key, list = try, 'zadd', prefix .. 'w:' .. worker .. ':jobs', all
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
@@ -15558,16 +15558,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -15579,9 +15579,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -15595,8 +15595,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -15655,10 +15655,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -15668,11 +15668,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -15729,7 +15729,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -15769,7 +15769,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -15926,7 +15926,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -16052,10 +16052,10 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -16064,25 +16064,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -16141,10 +16141,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -16154,11 +16154,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -16194,7 +16194,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -16217,7 +16217,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -16255,18 +16255,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -16277,7 +16277,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -16295,7 +16295,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -16311,13 +16311,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -16338,7 +16338,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -16347,7 +16347,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -16360,8 +16360,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -16379,7 +16379,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -16442,7 +16442,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -16741,7 +16741,7 @@ do
     local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
-      local key = (prefix .. 'j:' .. item.jid)
+      local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
@@ -16775,7 +16775,7 @@ do
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
           local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
@@ -16795,10 +16795,10 @@ do
             for i = 1, #group do
               local item = group[i]
               if item.waits then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
                 item.state = 'depends'
               elseif item.delay > 0 then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
                 local score
@@ -16817,7 +16817,7 @@ do
               end
             end
             do
-              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
               for from = 1, #list, 1000 do
                 run(operation, key, unpack(list, from, math.min(from + 999, #list)))
               end
@@ -17013,11 +17013,11 @@ local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
     return wanted
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
     local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
@@ -17046,7 +17046,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -17063,7 +17063,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'take_due' then
 local queue, settings, wanted, lost, recur, scheduled = ...
@@ -17099,10 +17099,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17112,11 +17112,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -17167,10 +17167,10 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -17184,11 +17184,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -17196,7 +17196,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -17210,7 +17210,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -17224,10 +17224,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
@@ -17238,13 +17238,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -17254,20 +17254,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -17279,14 +17279,14 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -17315,25 +17315,25 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -17356,7 +17356,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17379,7 +17379,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -17417,18 +17417,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17439,7 +17439,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17457,7 +17457,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -17473,13 +17473,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -17500,7 +17500,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -17509,7 +17509,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -17524,7 +17524,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -17587,7 +17587,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -17622,10 +17622,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -17633,20 +17633,20 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
@@ -17664,10 +17664,10 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local locks, grace = prefix .. 'q:' .. queue .. '-locks', settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
@@ -17679,7 +17679,7 @@ local function expire(queue, limit, settings)
           move_history(jid, text)
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
       if sudden or not warned then
         do
@@ -17691,23 +17691,23 @@ local function expire(queue, limit, settings)
             end
           end
           do
-            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
             if type(length) == 'number' and length > 2 and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
-          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          call('hset', prefix .. 'j:' .. jid, 'grace', 1)
           do
             local jid, worker = jid, worker
             local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -17724,7 +17724,7 @@ local function expire(queue, limit, settings)
     end
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -17742,7 +17742,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -17771,10 +17771,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17784,11 +17784,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -17797,9 +17797,9 @@ local function move_history(jid, text)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -17972,7 +17972,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -17982,12 +17982,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -18006,11 +18006,11 @@ local function drop_claim()
   if claim == '' then
     return false
   end
-  local held = try('get', (prefix .. 'x:due:' .. claim))
+  local held = try('get', prefix .. 'x:due:' .. claim)
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
     return false
   end
-  return call('del', (prefix .. 'x:due:' .. claim)) == 1
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function become_busy()
   if special then
@@ -18034,7 +18034,7 @@ local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = (prefix .. 'q:' .. queues[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. queues[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     return false
   end
@@ -18057,11 +18057,11 @@ local function open_one(i, n)
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
@@ -18115,7 +18115,7 @@ local function lock_from(i, jids, out)
           local n, count = 0, #jids
           for i = 1, count do
             local jid = jids[i]
-            local key = (prefix .. 'j:' .. jid)
+            local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             if job[1] or not job.err and call('exists', key) == 1 then
@@ -18141,7 +18141,7 @@ local function lock_from(i, jids, out)
               jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
             end
           end
           for i = n + 1, count do
@@ -18153,19 +18153,19 @@ local function lock_from(i, jids, out)
           do
             local queue, worker, locks, n = queue, worker, locks, n
             local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
             if first == 1 then
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
               if type(held) == 'number' then
-                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
               end
             end
           end
           do
             local kind, queue, durations = 'wait', queue, waited
             local day = (now - now % 86400)
-            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
             local asked, counts
             do
               local durations = durations
@@ -18320,7 +18320,7 @@ end
         end
         opened = turn
       end
-      local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
       have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
@@ -18343,7 +18343,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -18359,7 +18359,7 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', (prefix .. 'q:' .. queues[i] .. '-' .. part), '(' .. stamp,
+      local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
         string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
@@ -18374,7 +18374,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+  call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -18509,7 +18509,7 @@ local function read_end(run, jid)
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -18651,16 +18651,16 @@ local function wake_for_slot(queue)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -18672,9 +18672,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -18688,8 +18688,8 @@ local function link(jid, others, added)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -18748,10 +18748,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -18761,11 +18761,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -18822,7 +18822,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -18862,7 +18862,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -19019,7 +19019,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -19145,10 +19145,10 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -19157,25 +19157,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -19234,10 +19234,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -19247,11 +19247,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -19287,7 +19287,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -19310,7 +19310,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -19348,18 +19348,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -19370,7 +19370,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -19388,7 +19388,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -19404,13 +19404,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -19431,7 +19431,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -19440,7 +19440,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -19453,8 +19453,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -19472,7 +19472,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -19535,7 +19535,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -19911,7 +19911,7 @@ repeat
     local plain, idle = #groups == 1 and not claiming, false
     for i = 1, #in_order do
       local item = in_order[i]
-      local key = (prefix .. 'j:' .. item.jid)
+      local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
       if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
@@ -19945,7 +19945,7 @@ repeat
           local queue = group[1].queue
           local quoted = cjson.encode(queue)
           local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',' .. '"put"' .. (details and ',' .. details or '') .. ']')
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
           local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
           if idle or 0 == 1 then
             first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
@@ -19965,10 +19965,10 @@ repeat
             for i = 1, #group do
               local item = group[i]
               if item.waits then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
                 item.state = 'depends'
               elseif item.delay > 0 then
-                call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
                 local score
@@ -19987,7 +19987,7 @@ repeat
               end
             end
             do
-              local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
               for from = 1, #list, 1000 do
                 run(operation, key, unpack(list, from, math.min(from + 999, #list)))
               end
@@ -20218,7 +20218,7 @@ do
   end
 end
 local function summary(kind)
-  local values = call('hmget', (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), unpack(fields))
+  local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
   local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
@@ -20230,7 +20230,7 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
-local counts = call('hmget', (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue), 'retries', 'failed', 'failures')
+local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),
@@ -20270,7 +20270,7 @@ do
   end
   action = text
 end
-local key = (prefix .. 'topics' .. queue)
+local key = prefix .. 'topics' .. queue
 local function subscribers()
   local all = call('smembers', prefix .. 'x:topics')
   do
@@ -20292,7 +20292,7 @@ end
 local function all_topics()
   local queues_of = {}
   for _, name in ipairs(subscribers()) do
-    for _, topic in ipairs(try('hkeys', (prefix .. 'topics' .. name))) do
+    for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
       queues_of[topic] = queues_of[topic] or {}
       table.insert(queues_of[topic], name)
     end
@@ -20461,7 +20461,7 @@ if not action then
 end
 if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
-  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
+  local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
   if not stored then
     do
       local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -20515,7 +20515,7 @@ if action == 'add' or action == 'remove' then
     end
   end
   local text = array(tags)
-  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
+  call('hset', prefix .. 'j:' .. jid, 'tags', text)
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
@@ -20654,10 +20654,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20666,11 +20666,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -20701,7 +20701,7 @@ end
 local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
       local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
@@ -20719,7 +20719,7 @@ for i = 2, #ARGV do
       error(area .. '(): ' .. message)
     end
   end
-  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work'))
+  call('zcard', prefix .. 'q:' .. job[1] .. '-work')
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid
@@ -20733,8 +20733,8 @@ end
 for _, jid in ipairs(jids) do
   local job = running[jid]
   local queue, worker = job[1], job[3] or ''
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
   do
     local jid, text = jid, job[4]
     if text then
@@ -20742,13 +20742,13 @@ for _, jid in ipairs(jids) do
     end
   end
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
+  call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
   do
     local jid, worker = jid, worker
     local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -20858,10 +20858,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20870,11 +20870,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -20944,7 +20944,7 @@ local function job_json(job, tracked, more)
   local history
   do
     local jid = jid
-    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
     for i = 1, #list do
       local object
       repeat
@@ -20968,13 +20968,13 @@ local function job_json(job, tracked, more)
   local relations
   repeat
     local jid = jid
-    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
       relations = seldom1('sets_json', dependents, dependencies)
       break
     end
-    relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    relations = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -20997,7 +20997,7 @@ local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[13] then
       found[#found + 1] = job_json(job, true)
     else
@@ -21027,7 +21027,7 @@ do
   end
   jid = text
 end
-if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+if call('exists', prefix .. 'j:' .. jid) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
     local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)
@@ -21161,7 +21161,7 @@ local function entry(at, what, details)
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -21184,11 +21184,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'))
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -21213,10 +21213,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21225,11 +21225,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -21289,7 +21289,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -21364,7 +21364,7 @@ do
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
-      local key = (prefix .. 'j:' .. job.jid)
+      local key = prefix .. 'j:' .. job.jid
       jids[i] = job.jid
       do
         local jid, text = job.jid, job.history
@@ -21385,7 +21385,7 @@ do
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -21508,7 +21508,7 @@ local function entry(at, what, details)
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -21531,11 +21531,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'))
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -21560,10 +21560,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21572,11 +21572,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -21636,7 +21636,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -21702,7 +21702,7 @@ do
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
-      local key = (prefix .. 'j:' .. job.jid)
+      local key = prefix .. 'j:' .. job.jid
       jids[i] = job.jid
       do
         local jid, text = job.jid, job.history
@@ -21723,7 +21723,7 @@ do
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -21810,7 +21810,7 @@ local function entry(at, what, details)
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -21833,11 +21833,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'))
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -21862,10 +21862,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21874,11 +21874,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -21938,7 +21938,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -21984,7 +21984,7 @@ do
   end
   jid = text
 end
-local state = call('hget', (prefix .. 'j:' .. jid), 'state')
+local state = call('hget', prefix .. 'j:' .. jid, 'state')
 if not state then
   do
     local area, message = 'Unfail.job', 'Job ' .. jid .. ' does not exist'
@@ -22008,7 +22008,7 @@ do
   local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
-    local key = (prefix .. 'j:' .. job.jid)
+    local key = prefix .. 'j:' .. job.jid
     jids[i] = job.jid
     do
       local jid, text = job.jid, job.history
@@ -22029,7 +22029,7 @@ do
       if at and queue then
         do
           local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-          local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+          local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
@@ -22151,10 +22151,10 @@ do
   end
   jid = text
 end
-local queue = call('hget', (prefix .. 'r:' .. jid), 'queue')
+local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
 if queue then
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
-  call('del', (prefix .. 'r:' .. jid))
+  call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+  call('del', prefix .. 'r:' .. jid)
 end
 return true
 elseif command == 'wake' then
@@ -22196,7 +22196,7 @@ end
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -22206,12 +22206,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -22254,7 +22254,7 @@ if not worker then
   return 'null'
 end
 do
-  local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
+  local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[3] or '-inf', '+inf')
   if #list == 0 then
     return '{}'
   end
@@ -22321,7 +22321,7 @@ local function each_slice(run, operation, key, list)
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
-      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
     end
     each_slice(call, 'zrem', prefix .. 'workers', old)
   end
@@ -22332,7 +22332,7 @@ local function held(worker, jids)
   end
   local kept = {}
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       kept[#kept + 1] = jid
     end
@@ -22365,13 +22365,13 @@ do
   end
 end
 if worker then
-  local key = (prefix .. 'w:' .. worker .. ':jobs')
+  local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
+  local key = prefix .. 'w:' .. all[i] .. ':jobs'
   all[i] = cjson.encode({
     name = all[i],
     jobs = call('zcount', key, stamp, far),

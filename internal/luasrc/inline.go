@@ -160,7 +160,11 @@ func (f function) substituteIn(code string) string {
 			from = open
 			continue
 		}
-		if !isCall(value) && !simple.MatchString(value) {
+		switch {
+		case isCall(value) || simple.MatchString(value):
+		case isConcatenation(value) && joins.MatchString(code[:start]) && joined.MatchString(code[end:]):
+			// One concatenation of all texts makes no text in between.
+		default:
 			value = "(" + value + ")"
 		}
 		code, from = code[:start]+value+code[end:], start+len(value)
@@ -176,6 +180,23 @@ func isCall(expression string) bool {
 	_, end := arguments(expression, open+1)
 	return end == len(expression)
 }
+
+// isConcatenation reports whether an expression has no operators but .. outside of brackets.
+func isConcatenation(expression string) bool {
+	operands := strings.Split(expression, " .. ")
+	for _, operand := range operands {
+		if !simple.MatchString(operand) && !(complete(operand) && isCall(operand)) {
+			return false
+		}
+	}
+	return len(operands) > 1
+}
+
+// What may be before and after a concatenation that needs no brackets.
+var (
+	joins  = regexp.MustCompile(`(?:[,({=]|\.\.|\breturn)\s*$`)
+	joined = regexp.MustCompile(`^(?: *[,)}]|\s*\.\.| *\n *[\w}]| *$)`)
+)
 
 // startsStatement reports whether a statement begins at a place in the code: a line that does not
 // continue the one before.

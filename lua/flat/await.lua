@@ -32,7 +32,7 @@ local run, jid = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -66,7 +66,7 @@ do
 end
 local found, ended = seldom1('read_end', call, jid)
 if found and not ended then
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local stored = call('hget', key, 'x:o')
   if not (stored and seldom1('has_option', stored, 'w')) then
     call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))

@@ -124,10 +124,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -136,25 +136,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -196,10 +196,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -209,11 +209,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -249,7 +249,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -272,7 +272,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -310,18 +310,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -332,7 +332,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -350,7 +350,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -366,13 +366,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -393,7 +393,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -402,7 +402,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -417,7 +417,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -479,7 +479,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -497,7 +497,7 @@ for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
+  for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. ARGV[i] .. '-dependents')) do
     if not among[dependent] then
       do
         local area, message = 'Cancel', ARGV[i] .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
@@ -510,7 +510,7 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    local key = (prefix .. 'j:' .. jid)
+    local key = prefix .. 'j:' .. jid
     if not jobs[jid] then
       jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
       jobs[jid].dependencies = call('smembers', key .. '-dependencies')
@@ -529,7 +529,7 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
     local jid, job = jid, jobs[jid]
-    local key = (prefix .. 'j:' .. jid)
+    local key = prefix .. 'j:' .. jid
     local state, queue, failure, worker = job[1], job[2], job[3], job[4]
     if state == 'complete' then
       break
@@ -537,16 +537,16 @@ for i = 2, #ARGV do
     local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
     try('publish', prefix .. 'log', message)
     if worker and worker ~= '' then
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       try('publish', prefix .. ('w:' .. worker), message)
     end
     if queue then
       do
         local queue, jid = queue, jid
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
       end
     end
     if state == 'running' and queue then
@@ -558,7 +558,7 @@ for i = 2, #ARGV do
       end
     end
     for _, other in ipairs(job.dependencies) do
-      try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
     end
     if state == 'failed' then
       do
@@ -595,7 +595,7 @@ for i = 2, #ARGV do
           if at and queue then
             do
               local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-              local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+              local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
               if try('hincrby', key, field, by) == by then
                 do
                   local key, day = key, day

@@ -92,10 +92,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -104,25 +104,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -178,10 +178,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -191,11 +191,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -231,7 +231,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -254,7 +254,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -292,18 +292,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -314,7 +314,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -332,7 +332,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -348,13 +348,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -375,7 +375,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -384,7 +384,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -399,7 +399,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -461,7 +461,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -585,21 +585,21 @@ local function note_filled(queue, known)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -610,9 +610,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -656,10 +656,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -669,11 +669,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -681,9 +681,9 @@ local function move_history(jid, text)
   end
 end
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 elseif which == 'begin_day' then
 local kind, day, queue = ...
@@ -695,7 +695,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -712,7 +712,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'prune' then
 local before, excess, limit = ...
@@ -741,7 +741,7 @@ local function names_of(text)
   return found
 end
 local function delete_job(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -901,10 +901,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -923,8 +923,8 @@ local function know_queue(queue)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function keep_delay(key, delay, means_none)
   if delay > 0 then
@@ -935,21 +935,21 @@ local function keep_delay(key, delay, means_none)
   end
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -1041,10 +1041,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -1054,11 +1054,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -1104,7 +1104,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1127,7 +1127,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -1165,18 +1165,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1187,7 +1187,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1205,7 +1205,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -1221,13 +1221,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -1248,7 +1248,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -1257,7 +1257,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -1270,8 +1270,8 @@ local function tell_dependents(jid, ended)
 end
 local function watch(jid, ended)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -1339,7 +1339,7 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
@@ -1352,9 +1352,9 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(item.priority, 0) - now / 10000000000), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -1369,7 +1369,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -1381,9 +1381,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -1432,7 +1432,7 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
@@ -1444,7 +1444,7 @@ end
 end
 local function read_completed(item, worker)
   local jid = item.jid
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   if problem then
@@ -1693,22 +1693,22 @@ repeat
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+      if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
         for i = 1, #jids do
           do
             local queue, jid = queue, jids[i]
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
           end
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
       do
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations

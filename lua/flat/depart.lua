@@ -77,7 +77,7 @@ end
 local claim, relays = ARGV[3], ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       return true
     end
@@ -85,8 +85,8 @@ local function holds_jobs(key)
   return false
 end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs((prefix .. 'w:' .. worker .. ':jobs')) then
-  call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
+  call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do

@@ -67,7 +67,7 @@ local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -79,9 +79,9 @@ elseif which == 'link' then
 local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -124,21 +124,21 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -174,14 +174,14 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -231,10 +231,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -244,11 +244,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -284,7 +284,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -307,7 +307,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -345,18 +345,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -367,7 +367,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -385,7 +385,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -401,13 +401,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -428,7 +428,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -437,7 +437,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -449,8 +449,8 @@ local function tell_dependents(jid, ended)
   end
 end
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -490,14 +490,14 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -552,10 +552,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -565,11 +565,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -605,7 +605,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -628,7 +628,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -666,18 +666,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -688,7 +688,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -706,7 +706,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -722,13 +722,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and seldom1('free', jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -749,7 +749,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -758,7 +758,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -773,7 +773,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -835,7 +835,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and seldom1('has_option', stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if seldom1('has_option', stored, 'w') then
     publish_end(jid, state)
@@ -877,7 +877,7 @@ do
   end
   action = text
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 local state = job[1]
 if state ~= 'depends' then
   do
@@ -912,7 +912,7 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
+    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
     if #left == 0 then
       local problem = seldom1('free', jid, false)
       if problem then
@@ -928,8 +928,8 @@ elseif action == 'off' and ARGV[4] == 'all' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end
@@ -940,7 +940,7 @@ elseif action == 'off' then
   end
   local left
   do
-    local list, other, first = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), ended, 1
+    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
     local gone, kept = {}, {}
     for i = first, #other do
       gone[other[i]] = true
@@ -969,8 +969,8 @@ elseif action == 'off' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end

@@ -100,10 +100,10 @@ local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -112,25 +112,25 @@ local function note_filled(queue, known)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -169,18 +169,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -191,7 +191,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -209,7 +209,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -225,13 +225,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -252,7 +252,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -261,7 +261,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -273,7 +273,7 @@ local function tell_dependents(jid, ended)
   end
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -335,7 +335,7 @@ local function publish_end(jid, state)
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -365,7 +365,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
 end
 
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -423,10 +423,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -435,11 +435,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -483,7 +483,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -506,7 +506,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -565,8 +565,8 @@ local function fail(worker, item)
   end
   do
     local item, worker, fields = item, worker, fields
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -590,10 +590,10 @@ local function fail(worker, item)
   end
   do
     local queue, jid = item.current, jid
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   end
   local cap, keep
   do
@@ -611,7 +611,7 @@ local function fail(worker, item)
     local queue = item.current
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -622,7 +622,7 @@ local function fail(worker, item)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day

@@ -134,7 +134,7 @@ if data then
     end
   end
 end
-local key = (prefix .. 'j:' .. jid)
+local key = prefix .. 'j:' .. jid
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
@@ -174,7 +174,7 @@ do
 end
 local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
 local text = string.format('%.17g', expires)
-local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid)
 end
@@ -187,6 +187,6 @@ if job[4] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
-try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
+try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
 return expires
 

@@ -75,7 +75,7 @@ end
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state

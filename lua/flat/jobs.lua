@@ -133,11 +133,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -145,7 +145,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -159,7 +159,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -173,10 +173,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
@@ -187,13 +187,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -203,20 +203,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -228,13 +228,13 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -274,7 +274,7 @@ local function last_put(entries)
   end
 end
 local function queue_of(jid)
-  local history = (prefix .. 'j:' .. jid) .. '-history'
+  local history = prefix .. 'j:' .. jid .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
 local state = ARGV[2]
@@ -347,7 +347,7 @@ do
 end
 local last = offset + count - 1
 if state == 'waiting' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local key = prefix .. 'q:' .. queue .. '-work'
   local jids = count == 0 and {} or call('zrevrange', key, offset, last)
   do
     local jids, total = jids, total and call('zcard', key)
@@ -357,7 +357,7 @@ if state == 'waiting' then
     return jids
   end
 elseif state == 'running' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, stamp, '+inf')
@@ -367,7 +367,7 @@ elseif state == 'running' then
     return jids
   end
 elseif state == 'stalled' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, '-inf', stamp)
@@ -377,10 +377,10 @@ elseif state == 'stalled' then
     return jids
   end
 elseif state == 'scheduled' then
-  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local key = prefix .. 'q:' .. queue .. '-scheduled'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -389,7 +389,7 @@ elseif state == 'scheduled' then
     return jids
   end
 elseif state == 'depends' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'depends')
+  local key = prefix .. 'q:' .. queue .. '-depends'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -398,7 +398,7 @@ elseif state == 'depends' then
     return jids
   end
 elseif state == 'recurring' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'recur')
+  local key = prefix .. 'q:' .. queue .. '-recur'
   local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, 0, '+inf')

@@ -97,10 +97,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -109,11 +109,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -164,14 +164,14 @@ if data then
     data = again
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'history')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
 if not job[1] then
   do
     local area, message = 'Log', 'Job ' .. jid .. ' does not exist'
     error(area .. '(): ' .. message)
   end
 end
-local list, text = (prefix .. 'j:' .. jid) .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
+local list, text = prefix .. 'j:' .. jid .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
 call('llen', list)
 do
   local jid, text = jid, job[2]
@@ -179,7 +179,7 @@ do
     seldom1('move_history', jid, text)
   end
 end
-if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
+if type(record(prefix .. 'j:' .. jid, text)) == 'table' then
   call('rpush', list, text)
 end
 

@@ -67,10 +67,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -79,11 +79,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -138,7 +138,7 @@ end
 end
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -163,7 +163,7 @@ local function find_job(run, jid)
       local history
       repeat
         local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
         for i = 1, #list do
           local object
           repeat
@@ -199,13 +199,13 @@ local function find_job(run, jid)
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+        relations = ',"dependents":[],"dependencies":[]'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..

@@ -125,10 +125,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -137,11 +137,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not seldom1('may_write', key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -216,11 +216,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -228,7 +228,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -242,7 +242,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -256,10 +256,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
@@ -270,13 +270,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -286,20 +286,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -311,13 +311,13 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not seldom1('may_write', work) then
     return
   end
@@ -356,7 +356,7 @@ end
 end
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
       local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
@@ -381,7 +381,7 @@ local function find_job(run, jid)
       local history
       repeat
         local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
         for i = 1, #list do
           local object
           repeat
@@ -417,13 +417,13 @@ local function find_job(run, jid)
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+        relations = ',"dependents":[],"dependencies":[]'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -473,9 +473,9 @@ local function show(key, jids)
   end
   return #jids - dropped
 end
-local locks, work = (prefix .. 'q:' .. queue .. '-' .. 'locks'), (prefix .. 'q:' .. queue .. '-' .. 'work')
+local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
 local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then

@@ -129,7 +129,7 @@ end
 
 
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
     local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
@@ -181,10 +181,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -193,11 +193,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -259,7 +259,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -276,7 +276,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'take_due' then
 local queue, settings, wanted, lost, recur, scheduled = ...
@@ -353,10 +353,10 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -370,11 +370,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -382,7 +382,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -396,7 +396,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -410,10 +410,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
@@ -424,13 +424,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -440,20 +440,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -465,14 +465,14 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -501,25 +501,25 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -542,7 +542,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -565,7 +565,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -603,18 +603,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -625,7 +625,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -643,7 +643,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -659,13 +659,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -686,7 +686,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -695,7 +695,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -710,7 +710,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -773,7 +773,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -808,10 +808,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -819,20 +819,20 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
@@ -850,10 +850,10 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local locks, grace = prefix .. 'q:' .. queue .. '-locks', settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
@@ -865,7 +865,7 @@ local function expire(queue, limit, settings)
           seldom1('move_history', jid, text)
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
       if sudden or not warned then
         do
@@ -877,23 +877,23 @@ local function expire(queue, limit, settings)
             end
           end
           do
-            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
             if type(length) == 'number' and length > 2 and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
-          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          call('hset', prefix .. 'j:' .. jid, 'grace', 1)
           do
             local jid, worker = jid, worker
             local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -910,7 +910,7 @@ local function expire(queue, limit, settings)
     end
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -928,7 +928,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -943,9 +943,9 @@ local function record(key, text, cap)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -997,7 +997,7 @@ local function lock(queue, jids, worker, settings, show, out)
       local n, count = 0, #jids
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
@@ -1023,7 +1023,7 @@ local function lock(queue, jids, worker, settings, show, out)
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -1035,19 +1035,19 @@ local function lock(queue, jids, worker, settings, show, out)
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -1146,7 +1146,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local history
     repeat
       local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
       for i = 1, #list do
         local object
         repeat
@@ -1182,13 +1182,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+      relations = ',"dependents":[],"dependencies":[]'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -1280,18 +1280,18 @@ repeat
     count = wanted
     break
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
   local expired
   repeat
     local queue, settings, wanted = queue, settings, count
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)

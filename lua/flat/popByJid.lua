@@ -129,10 +129,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -141,11 +141,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -207,7 +207,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -224,7 +224,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -237,9 +237,9 @@ local function record(key, text, cap)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -307,7 +307,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local history
     repeat
       local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
       for i = 1, #list do
         local object
         repeat
@@ -343,13 +343,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+      relations = ',"dependents":[],"dependencies":[]'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -417,7 +417,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'queue')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue')
 if job[1] ~= 'waiting' or job[2] ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
@@ -434,8 +434,8 @@ do
     tracked = true,
   }
 end
-call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks'))
-if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
+call('zcard', prefix .. 'q:' .. queue .. '-locks')
+if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
   return '[{}]'
 end
 local out = {}
@@ -451,7 +451,7 @@ do
       local n, count = 0, #jids
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         if job[1] or not job.err and call('exists', key) == 1 then
@@ -477,7 +477,7 @@ do
           jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -489,19 +489,19 @@ do
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations

@@ -61,7 +61,7 @@ do
   end
   jid = text
 end
-local job = call('hmget', (prefix .. 'r:' .. jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then
   return nil

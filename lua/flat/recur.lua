@@ -216,16 +216,16 @@ local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
+local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
-  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
-  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
+  try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
 end
-call('hset', (prefix .. 'r:' .. jid),
+call('hset', prefix .. 'r:' .. jid,
   'jid', jid,
   'klass', klass,
   'data', data,

@@ -83,7 +83,7 @@ do
   end
   jid = text
 end
-local key = (prefix .. 'r:' .. jid)
+local key = prefix .. 'r:' .. jid
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
@@ -156,15 +156,15 @@ if changes.interval and changes.interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
+local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
+  call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
   if target ~= queue then
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
   end
   if changes.queue then
     do

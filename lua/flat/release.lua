@@ -116,10 +116,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -128,11 +128,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -163,7 +163,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
 end
 
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -186,7 +186,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -203,8 +203,8 @@ local function release(worker, item)
   end
   do
     local item, worker, fields = item, worker, {'state', state, 'worker', '', 'expires', '0'}
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then

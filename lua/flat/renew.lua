@@ -126,7 +126,7 @@ end
 local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
@@ -152,15 +152,15 @@ end
 for queue, its in pairs(by_queue) do
   do
     local queue, its = queue, its
-    local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(its.locks))
+    local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
     for i, job in ipairs(its.jobs) do
       if type(reply) == 'table' then
         outcomes[job.at] = '!' .. reply.err
       else
         local expires = its.locks[2 * i - 1]
-        call('hset', (prefix .. 'j:' .. job.jid), 'expires', expires)
+        call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
         if job.grace then
-          call('hdel', (prefix .. 'j:' .. job.jid), 'grace')
+          call('hdel', prefix .. 'j:' .. job.jid, 'grace')
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
@@ -170,7 +170,7 @@ for queue, its in pairs(by_queue) do
   end
 end
 do
-  local run, operation, key, list = try, 'zadd', (prefix .. 'w:' .. worker .. ':jobs'), all
+  local run, operation, key, list = try, 'zadd', prefix .. 'w:' .. worker .. ':jobs', all
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end

@@ -153,12 +153,12 @@ local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
     return wanted
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
   if #jids > 0 then
     local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
@@ -188,7 +188,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -205,7 +205,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'take_due' then
 local queue, settings, wanted, lost, recur, scheduled = ...
@@ -241,10 +241,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -254,11 +254,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -309,10 +309,10 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -326,11 +326,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -338,7 +338,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -352,7 +352,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -366,10 +366,10 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
         if type(length) == 'number' and length > 2 and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
@@ -380,13 +380,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -396,20 +396,20 @@ local function spawn_all(queue, limit)
   end
 end
 local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
   if type(priority) == 'string' then
     return priority
   end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
 end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work = {}
   for _, jid in ipairs(due) do
     local priority = priority_of(jid)
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
       work[#work + 1] = (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
@@ -421,14 +421,14 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
@@ -457,25 +457,25 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
+  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
   if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -498,7 +498,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -521,7 +521,7 @@ local function leave_group(jid, failure, count)
   end
 end
 local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
   if job[1] ~= 'failed' then
     return false
@@ -559,18 +559,18 @@ local function read_failing()
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -581,7 +581,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -599,7 +599,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   end
 end
 local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
   if add_failure(jid, group) then
     return false
   end
@@ -615,13 +615,13 @@ local function fail_dependent(jid, queue, message)
 end
 local function let_run(jid, other)
   undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
+    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
 local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -642,7 +642,7 @@ local function tell(jid, other, group)
   end
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -651,7 +651,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local stored = tell(dependents[i], other, group)
       if stored then
@@ -666,7 +666,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -729,7 +729,7 @@ local function publish_end(jid, state)
 end
 local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state)
@@ -764,10 +764,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -775,20 +775,20 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function give_again(queue, jid, job, worker, settings)
   local remaining = math.floor(finite(job[3], 0)) - 1
-  call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   if remaining < 0 then
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
@@ -806,10 +806,10 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 local function expire(queue, limit, settings)
-  local locks, grace = (prefix .. 'q:' .. queue .. '-' .. 'locks'), settings.grace
+  local locks, grace = prefix .. 'q:' .. queue .. '-locks', settings.grace
   local taken = {}
   for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
       'state', 'backoff', 'retries', 'x:o')
     local worker, warned = job[1] or '', tonumber(job[2]) == 1
     if not job[1] and not job[6] then
@@ -821,7 +821,7 @@ local function expire(queue, limit, settings)
           move_history(jid, text)
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
       if sudden or not warned then
         do
@@ -833,23 +833,23 @@ local function expire(queue, limit, settings)
             end
           end
           do
-            local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+            local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
             if type(length) == 'number' and length > 2 and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
-          call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+          call('hset', prefix .. 'j:' .. jid, 'grace', 1)
           do
             local jid, worker = jid, worker
             local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
             try('publish', prefix .. ('w:' .. worker), message)
             try('publish', prefix .. 'log', message)
           end
-          call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+          call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
           do
             local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -866,7 +866,7 @@ local function expire(queue, limit, settings)
     end
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -884,7 +884,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -913,10 +913,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -926,11 +926,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -939,9 +939,9 @@ local function move_history(jid, text)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
@@ -1115,7 +1115,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -1125,12 +1125,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -1149,11 +1149,11 @@ local function drop_claim()
   if claim == '' then
     return false
   end
-  local held = try('get', (prefix .. 'x:due:' .. claim))
+  local held = try('get', prefix .. 'x:due:' .. claim)
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
     return false
   end
-  return call('del', (prefix .. 'x:due:' .. claim)) == 1
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function become_busy()
   if special then
@@ -1177,7 +1177,7 @@ local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = (prefix .. 'q:' .. queues[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. queues[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     return false
   end
@@ -1200,11 +1200,11 @@ local function open_one(i, n)
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
+    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
@@ -1258,7 +1258,7 @@ local function lock_from(i, jids, out)
           local n, count = 0, #jids
           for i = 1, count do
             local jid = jids[i]
-            local key = (prefix .. 'j:' .. jid)
+            local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             if job[1] or not job.err and call('exists', key) == 1 then
@@ -1284,7 +1284,7 @@ local function lock_from(i, jids, out)
               jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
             end
           end
           for i = n + 1, count do
@@ -1296,19 +1296,19 @@ local function lock_from(i, jids, out)
           do
             local queue, worker, locks, n = queue, worker, locks, n
             local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
             if first == 1 then
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
               if type(held) == 'number' then
-                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
               end
             end
           end
           do
             local kind, queue, durations = 'wait', queue, waited
             local day = (now - now % 86400)
-            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
             local asked, counts
             do
               local durations = durations
@@ -1464,7 +1464,7 @@ end
         end
         opened = turn
       end
-      local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
       have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
@@ -1487,7 +1487,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -1503,7 +1503,7 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', (prefix .. 'q:' .. queues[i] .. '-' .. part), '(' .. stamp,
+      local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
         string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
@@ -1518,7 +1518,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+  call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()

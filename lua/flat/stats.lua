@@ -97,7 +97,7 @@ do
   end
 end
 local function summary(kind)
-  local values = call('hmget', (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), unpack(fields))
+  local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
   local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
@@ -109,7 +109,7 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
-local counts = call('hmget', (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue), 'retries', 'failed', 'failures')
+local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),

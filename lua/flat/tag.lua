@@ -129,7 +129,7 @@ if not action then
 end
 if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
-  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
+  local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
   if not stored then
     do
       local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -183,7 +183,7 @@ if action == 'add' or action == 'remove' then
     end
   end
   local text = array(tags)
-  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
+  call('hset', prefix .. 'j:' .. jid, 'tags', text)
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])

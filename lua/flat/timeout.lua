@@ -81,10 +81,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -93,11 +93,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -129,7 +129,7 @@ end
 local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
       local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
@@ -147,7 +147,7 @@ for i = 2, #ARGV do
       error(area .. '(): ' .. message)
     end
   end
-  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work'))
+  call('zcard', prefix .. 'q:' .. job[1] .. '-work')
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid
@@ -161,8 +161,8 @@ end
 for _, jid in ipairs(jids) do
   local job = running[jid]
   local queue, worker = job[1], job[3] or ''
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
   do
     local jid, text = jid, job[4]
     if text then
@@ -170,13 +170,13 @@ for _, jid in ipairs(jids) do
     end
   end
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
     if type(length) == 'number' and length > 2 and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
+  call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
   do
     local jid, worker = jid, worker
     local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})

@@ -104,7 +104,7 @@ local seldom1
 
 
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -127,11 +127,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'))
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -156,10 +156,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',' .. '"put"' .. (queue and ',' .. queue or '') .. ']'))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',' .. '"popped"' .. (worker and ',' .. worker or '') .. ']'))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -168,11 +168,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history')
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -229,7 +229,7 @@ local function holder_of(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
     return finite(ends, 0) > now and jid or nil, state
@@ -305,7 +305,7 @@ do
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
-      local key = (prefix .. 'j:' .. job.jid)
+      local key = prefix .. 'j:' .. job.jid
       jids[i] = job.jid
       do
         local jid, text = job.jid, job.history
@@ -326,7 +326,7 @@ do
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day

@@ -50,7 +50,7 @@ end
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -60,12 +60,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))

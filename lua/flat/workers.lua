@@ -80,7 +80,7 @@ local function each_slice(run, operation, key, list)
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
-      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
     end
     each_slice(call, 'zrem', prefix .. 'workers', old)
   end
@@ -91,7 +91,7 @@ local function held(worker, jids)
   end
   local kept = {}
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       kept[#kept + 1] = jid
     end
@@ -124,13 +124,13 @@ do
   end
 end
 if worker then
-  local key = (prefix .. 'w:' .. worker .. ':jobs')
+  local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
+  local key = prefix .. 'w:' .. all[i] .. ':jobs'
   all[i] = cjson.encode({
     name = all[i],
     jobs = call('zcount', key, stamp, far),
