@@ -1742,6 +1742,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -1757,6 +1765,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -12995,6 +13005,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -13010,6 +13028,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -15891,6 +15911,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -15906,6 +15934,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -18984,6 +19014,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -18999,6 +19037,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
