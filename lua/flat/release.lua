@@ -64,7 +64,9 @@ end
 
 
 
+
 local seldom1
+
 
 
 
