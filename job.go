@@ -102,6 +102,9 @@ type Job struct {
 	// Retries is how many retries the job gets in each queue that it goes through.
 	Retries int `json:"retries"`
 
+	// RunFor is how long a handler may run the job, or 0 if the worker decides: see [RunFor].
+	RunFor time.Duration `json:"run_for,omitempty"`
+
 	// SpawnedFrom is the jid of the recurring job that put this one, if any.
 	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
 
@@ -113,6 +116,11 @@ type Job struct {
 
 	// Tracked reports whether the job is tracked ([Job.Track]).
 	Tracked bool `json:"tracked"`
+
+	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor],
+	// whichever holds in its State, or zero if it does not end. [StartBy] does not hold while the
+	// job runs.
+	Until time.Time `json:"until,omitzero"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
 	Worker string `json:"worker,omitempty"`

@@ -16,6 +16,15 @@ type jobOptions struct {
 	OnLost   Place             `json:"q,omitempty"`
 	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
+
+	// Times, or in a put seconds from then.
+	StartBy *wire.Number `json:"s,omitempty"`
+	TTL     *wire.Number `json:"t,omitempty"`
+
+	// In seconds.
+	KeepFor       *wire.Number `json:"k,omitempty"`
+	KeepFailedFor *wire.Number `json:"K,omitempty"` // -1 for ever
+	RunFor        *wire.Number `json:"e,omitempty"`
 }
 
 // letters returns the letter of each option that is set, which is its name in the JSON.
@@ -35,6 +44,14 @@ func (o *jobOptions) letters() string {
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
+	}
+	for _, number := range []struct {
+		letter byte
+		value  *wire.Number
+	}{{'s', o.StartBy}, {'t', o.TTL}, {'k', o.KeepFor}, {'K', o.KeepFailedFor}, {'e', o.RunFor}} {
+		if number.value != nil {
+			letters = append(letters, number.letter)
+		}
 	}
 	return string(letters)
 }
@@ -69,13 +86,17 @@ func parseJobOptions(text string) jobOptions {
 	return o
 }
 
-// apply sets the fields of a job that show its options.
+// apply sets the fields of a job that show its options. The others are set already.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
 	j.LockTime = max(o.LockTime.Duration(), 0)
 	if o.Policy != nil {
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
 	}
+	if o.RunFor != nil {
+		j.RunFor = max(o.RunFor.Duration(), 0)
+	}
+	j.Until = o.until(j)
 }
 
 // storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
@@ -84,6 +105,7 @@ func (c *callOptions) storedArgs() []string {
 	var args []string
 	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
 	c.storeLock(&o)
+	c.storeLifetimes(&o)
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}
@@ -102,5 +124,5 @@ func (c *callOptions) dropped() string {
 	if c.onLost != nil && *c.onLost == First {
 		drop += "q"
 	}
-	return drop
+	return drop + c.droppedLifetimes()
 }

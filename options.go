@@ -11,9 +11,10 @@ import (
 
 // Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or [Unique].
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [At],
+	// [Delay], [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
+	// [KeepFailedFor], [KeepFor], [LockTime], [OnFailure], [OnLost], [Priority], [Retries],
+	// [RunFor], [StartBy], [Tags], [TTL] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -39,6 +40,7 @@ type callOptions struct {
 	tags     []string
 	tagged   bool
 	delay    *time.Duration
+	at       *time.Time
 	depends  []string
 	next     string // the queue that a completed job goes on to
 	backlog  *int
@@ -51,6 +53,8 @@ type callOptions struct {
 
 	lockTime *time.Duration
 	onLost   *Place
+
+	startBy, ttl, keepFor, keepFailedFor, runFor *time.Duration
 
 	conditions []condition // at most one, or the same several times, once checked
 
@@ -219,6 +223,9 @@ func (c *callOptions) check(op string) error {
 		return err
 	}
 	if err := c.checkLock(op); err != nil {
+		return err
+	}
+	if err := c.checkLifetimes(op); err != nil {
 		return err
 	}
 	if err := c.onFailure.check(op, c.jid); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A put is a job to be put.
@@ -19,7 +21,7 @@ type put struct {
 	data    string
 	options callOptions
 	at      int  // its index in a PutMany
-	isNew   bool // its jid is a new random one, so that it may be sent again
+	isNew   bool // its jid is a new random one that is remembered, so that it may be sent again
 }
 
 // newPut checks and encodes the arguments of a put. The put that it returns with an error has a
@@ -28,7 +30,7 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	err := applyOptions("put", &p.options, options, PutOption.applyPut)
 	if p.options.jid == "" {
-		p.options.jid, p.isNew = newJID(), true
+		p.options.jid, p.isNew = newJID(), p.options.isRemembered()
 	}
 	if err != nil {
 		return p, err
@@ -85,6 +87,9 @@ func (p *put) args(worker string) []any {
 // optionArgs appends the pairs of arguments for the options.
 func (p *put) optionArgs(args []any) []any {
 	args = p.options.appendJob(args)
+	if p.options.at != nil {
+		args = append(args, "at", wire.FormatTime(*p.options.at))
+	}
 	if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
 	}

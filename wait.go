@@ -107,6 +107,11 @@ func canceled(jid string) error {
 	return &Error{Op: "wait", Code: CodeCanceled, JID: jid, Message: "the job was canceled"}
 }
 
+func expired(jid string) error {
+	return &Error{Op: "wait", Code: CodeCanceled, JID: jid,
+		Message: "the job was canceled: its StartBy or TTL was over"}
+}
+
 // endOf returns what was published about the end of a job, and whether that is all.
 func endOf(jid, message string) (result Result, err error, over bool) {
 	end, err := decode[publishedEnd]("wait", message)
@@ -115,6 +120,8 @@ func endOf(jid, message string) (result Result, err error, over bool) {
 		return Result{}, nil, false
 	case end.isFinal():
 		return end.result(jid), nil, true
+	case end.Cause == "expired":
+		return Result{}, expired(jid), true
 	}
 	return Result{}, canceled(jid), end.State == "canceled"
 }
@@ -122,7 +129,8 @@ func endOf(jid, message string) (result Result, err error, over bool) {
 // A publishedEnd is what is published when a job has ended.
 type publishedEnd struct {
 	endReply
-	More bool `json:"more"` // it has a result, which is too long to be published
+	Cause string `json:"cause"` // why the job was canceled
+	More  bool   `json:"more"`  // it has a result, which is too long to be published
 }
 
 // Channels of waits.

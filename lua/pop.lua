@@ -4,6 +4,7 @@
 -- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
+--          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
 --          popped_at, since when it is this worker's; both as text.
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
@@ -12,9 +13,9 @@
 -- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
---          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcount
+--          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -54,12 +55,14 @@ count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
   local expired = open_queue(queue, settings, count)
   lock(queue, expired, worker, settings, show, out)
-  while #out < count do
-    local jids = take_work(call, queue, count - #out)
+  local more = within(count - #out)
+  while more > 0 do
+    local jids = take_work(call, queue, more)
     if #jids == 0 then
       break
     end
     lock(queue, jids, worker, settings, show, out)
+    more = within(count - #out)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

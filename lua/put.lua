@@ -19,8 +19,8 @@
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
 --          zpopmin zrangebyscore zrank zrem zscore
 
 -- @include "lib/put.lua"

@@ -20,9 +20,9 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
---          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
 
 local function required(area, name, text)
   if not text then
@@ -119,9 +119,12 @@ local seldom1
 
 
 
+
+
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
+
 
 
 
@@ -207,6 +210,38 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -216,15 +251,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -335,43 +361,6 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
-end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -389,8 +378,77 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   if add_failure(jid, group) then
     return false
   end
@@ -401,7 +459,10 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
   return true
 end
 local function let_run(jid, other)
@@ -411,14 +472,14 @@ local function let_run(jid, other)
     call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
-local function tell(jid, other, group)
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
@@ -427,10 +488,11 @@ local function tell(jid, other, group)
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if policy['do'] == 'run' then
     let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -438,20 +500,19 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -511,18 +572,35 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
-local function publish_end(jid, state)
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > 65536 then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-  if state ~= 'canceled' and has_option(stored, 'r') then
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
-    publish_end(jid, state)
+    publish_end(jid, state, forgotten)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -530,6 +608,10 @@ end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
 
 local function not_owned(area, jid, owner, state, worker, time, since)
@@ -552,6 +634,80 @@ end
 
 
 
+
+local function read_completed(item, worker)
+  local jid = item.jid
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
+  if problem then
+    return problem
+  elseif item.queue ~= job[4] then
+    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+  end
+  item.key, item.retries = key, job[3] or '5'
+  item.ran = now - finite(job[5], now)
+  if job[6] or job[7] then
+    item.grace, item.stored = job[6], job[7]
+  end
+  if item.next then
+    return seldom1('prepare_next', item)
+  end
+end
+local function read_all(items, worker)
+  local owned, seen = items, {}
+  for i = 1, #items do
+    local item = items[i]
+    local problem
+    if seen[item.jid] then
+      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+    else
+      problem = read_completed(item, worker)
+    end
+    if problem then
+      item.problem = problem
+      if owned == items then
+        owned = {unpack(items, 1, i - 1)}
+      end
+    elseif owned ~= items then
+      owned[#owned + 1] = item
+    end
+    if not problem and #items > 1 then
+      seen[item.jid] = true
+    end
+  end
+  return owned
+end
+local function columns(items)
+  local jids, ran = {unpack(items)}, {unpack(items)}
+  for i = 1, #items do
+    jids[i], ran[i] = items[i].jid, items[i].ran
+  end
+  return jids, ran
+end
+local function by_queue(items)
+  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+  for i = 2, #items do
+    local queue = items[i].queue
+    if not found and queue ~= queues[1].queue then
+      queues[1].items = {unpack(items, 1, i - 1)}
+      found = {[queues[1].queue] = queues[1]}
+    end
+    if found then
+      local its = found[queue]
+      if not its then
+        its = {queue = queue, items = {}}
+        found[queue] = its
+        queues[#queues + 1] = its
+      end
+      its.items[#its.items + 1] = items[i]
+    end
+  end
+  for i = 1, #queues do
+    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  end
+  return queues
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -621,6 +777,25 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -719,25 +894,6 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function delete_job(jid)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
@@ -745,7 +901,7 @@ local function delete_job(jid)
     return
   end
   do
-    local jid, tags, first = jid, names_of(job[2]), 1
+    local jid, tags, first = jid, seldom1('names_of', job[2]), 1
     for i = first, #tags do
       do
         local jid, tag = jid, tags[i]
@@ -894,6 +1050,9 @@ local function merge_options(old, given, ended)
       letters = letters .. letter
     end
   end
+  if not string.find(letters, '[st]') then
+    values.put = nil
+  end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function write_options(key, old, given)
@@ -903,6 +1062,24 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function renew_lifetimes(text)
+  local letters, values = split_options(text)
+  if not string.find(letters, '[st]') then
+    return text
+  end
+  values.put = math.floor(now)
+  return letters .. '|' .. cjson.encode(values)
 end
 local function array(list)
   if #list == 0 then
@@ -919,15 +1096,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
@@ -1048,43 +1216,6 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
-end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -1102,8 +1233,77 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   if add_failure(jid, group) then
     return false
   end
@@ -1114,7 +1314,10 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
   return true
 end
 local function let_run(jid, other)
@@ -1124,14 +1327,14 @@ local function let_run(jid, other)
     call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
   end
 end
-local function tell(jid, other, group)
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
@@ -1140,10 +1343,11 @@ local function tell(jid, other, group)
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if policy['do'] == 'run' then
     let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1151,20 +1355,19 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
 local function watch(jid, ended)
   local failed = {}
@@ -1235,6 +1438,9 @@ end
   if item.result then
     mark_result(item.key)
   end
+  if item.stored and has_lifetime(item.stored) then
+    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
@@ -1294,25 +1500,6 @@ local function link(jid, others, added)
     end
   end
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
@@ -1321,7 +1508,7 @@ end
   local change = item.change
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
     change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
@@ -1338,80 +1525,16 @@ end
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
-end
-end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
+elseif which == 'remembered' then
+local items = ...
+  local kept = {}
   for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
+    if not items[i].forgotten then
+      kept[#kept + 1] = items[i]
     end
   end
-  return owned
+  return kept
 end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
 end
 local function any_dependents(items, more)
   local keys, n = {unpack(items)}, #items
@@ -1530,7 +1653,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished = entry(now, '"done"'), owned
+  local done, finished, forgetting = entry(now, '"done"'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -1568,8 +1691,30 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+        repeat
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'state', 'tags')
+          if job[1] ~= 'complete' then
+            break
+          end
+          do
+            local jid, tags, first = jid, seldom1('names_of', job[2]), 1
+            for i = first, #tags do
+              do
+                local jid, tag = jid, tags[i]
+                if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+                  if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+                    call('zrem', prefix .. 'tags', tag)
+                  end
+                end
+              end
+            end
+          end
+          call('del', key, key .. '-history', key .. '-dependencies')
+        until true
+        item.forgotten, forgetting = true, true
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -1577,21 +1722,24 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    repeat
-      local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
-      local completed, scored = prefix .. 'completed', {unpack(items)}
-      for i = 1, #items do
-        scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-      end
-      if type(try('zadd', completed, unpack(scored))) == 'table' then
-        break
-      end
-      local before = string.format('%.17g', (now - keep_seconds))
-      local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, 0, before) > 0 then
-        seldom1('prune', before, excess, 100 + #items)
-      end
-    until true
+    local kept = forgetting and seldom1('remembered', finished) or finished
+    if #kept > 0 then
+      repeat
+        local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
+        local completed, scored = prefix .. 'completed', {unpack(items)}
+        for i = 1, #items do
+          scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+        end
+        if type(try('zadd', completed, unpack(scored))) == 'table' then
+          break
+        end
+        local before = string.format('%.17g', (now - keep_seconds))
+        local excess = call('zcard', completed) - keep_count
+        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+          seldom1('prune', before, excess, 100 + #items)
+        end
+      until true
+    end
     do
       local items, special = finished, special
       local queue, suffix
@@ -1853,6 +2001,19 @@ local function know_unlisted(queue)
     publish_queue(queue)
   end
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -1862,15 +2023,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -1969,43 +2121,6 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
-end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -2021,6 +2136,75 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
     end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
   end
 end
 local function result_field(state, time, result)
@@ -2126,8 +2310,9 @@ local function fail(worker, item)
   end
   local cap, keep
   do
-    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-    cap, keep = finite(values[1], 100), values[2]
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+      'jobs-failed-history-count')
+    cap, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
@@ -2137,9 +2322,11 @@ local function fail(worker, item)
     end
   end
   tally_failure(item.current)
-  file_failure(jid, keep)
   if item.stored then
     job_ended(jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(jid, group, keep, item.stored)
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -2157,9 +2344,11 @@ local function exhaust(worker, item, queue, group, failure)
   give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
-  file_failure(item.jid, keep)
   if item.stored then
     job_ended(item.jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(item.jid, group, keep, item.stored)
   end
 end
 local function retry(worker, item)

@@ -6,7 +6,7 @@
 -- Errors   Holder()
 -- Cost     2 commands
 -- Repeat   safe
--- Needs    get hmget time
+-- Needs    get hmget lrange time
 
 local function required(area, name, text)
   if not text then
@@ -40,6 +40,7 @@ if not usual then
 end
 
 
+
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
@@ -56,6 +57,45 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -81,7 +121,8 @@ end
     return finite(ends, 0) > now and jid or nil, state
   end
   local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
+    or is_over(jid, job[2], state) then
     return
   end
   return jid, state

@@ -63,7 +63,9 @@ end
 
 
 
+
 local seldom1
+
 
 
 

@@ -10,6 +10,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/policies.lua"
@@ -125,6 +126,9 @@ local function advance(item, cap) -- cold
   end
   if item.result then
     mark_result(item.key)
+  end
+  if item.stored and has_lifetime(item.stored) then
+    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
@@ -300,6 +304,17 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
+-- Those of the items whose jobs were not deleted.
+local function remembered(items) -- cold
+  local kept = {}
+  for i = 1, #items do
+    if not items[i].forgotten then
+      kept[#kept + 1] = items[i]
+    end
+  end
+  return kept
+end
+
 -- Whether any of the jobs has dependents, or the key more, if there is one, exists.
 local function any_dependents(items, more)
   local keys, n = {unpack(items)}, #items
@@ -346,7 +361,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished = entry(now, '"done"'), owned
+  local done, finished, forgetting = entry(now, '"done"'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -365,8 +380,9 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+        delete_job(item.jid)
+        item.forgotten, forgetting = true, true
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -374,8 +390,11 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
-      finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    local kept = forgetting and remembered(finished) or finished
+    if #kept > 0 then
+      keep(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
+        finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    end
     announce(finished, special)
   end
   for i = 1, #queues do

@@ -10,9 +10,11 @@
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/expiry.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/sets.lua"
@@ -23,8 +25,9 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Whether jobs of this call claim unique keys, and whether some want to know if others fail.
-local claiming, watching = false, false
+-- Whether jobs of this call claim unique keys, whether some want to know if others fail, and whether
+-- some have lifetimes.
+local claiming, watching, mortal = false, false, false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -48,8 +51,17 @@ local function keep_options(item, old, state) -- cold
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if not ended and is_over(item.jid, old, 'waiting') then
+    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+  end
+  local text = merge_options(old, given, ended)
+  if has_lifetime(text or old) then
+    text = renew_lifetimes(text or old)
+    mortal = true
+  end
   if text then
+    item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
@@ -97,6 +109,12 @@ local function is_left(condition, state)
   return true
 end
 
+-- Whether the life of a job that is there, of which state and options were found, has ended, although
+-- nobody has deleted it yet.
+local function is_gone(jid, found) -- cold
+  return found[2] and is_over(jid, found[2], found[1])
+end
+
 -- Finds out whether another job has the unique key that an item claims. claims holds the items that
 -- have claimed keys before it.
 local function read_holder(item, claims) -- cold
@@ -130,9 +148,9 @@ end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
+    local found = condition and call('hmget', item.key, 'state', 'x:o') or none
+    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+      item.left = found[1] or ''
       return
     end
     read_old(item)
@@ -387,6 +405,25 @@ local function watch_all(items) -- cold
   end
 end
 
+-- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
+local function enter_lives(items) -- cold
+  local entries, put = {}, 0
+  for i = 1, #items do
+    local item = items[i]
+    local text = item.text or item.given.o
+    if text and has_lifetime(text) then
+      local _, values = split_options(text)
+      local ends = end_in_state(values, 'waiting')
+      if ends then
+        entries[#entries + 1], entries[#entries + 2] = exact(ends), item.jid
+      end
+      put = put + 1
+    end
+  end
+  each_slice(try, 'zadd', prefix .. 'x:until', entries)
+  end_lives(math.min(2 * put, MAX_ENDED))
+end
+
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
 -- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call,
 -- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
@@ -427,18 +464,24 @@ local function put(worker, groups, in_order)
   if watching then
     watch_all(in_order)
   end
+  if mortal then
+    enter_lives(in_order)
+  end
   return refused
 end
 
 
 -- Checks what few puts say, and returns the fields among it.
-local function read_rare(given, checked) -- cold
+local function read_rare(given, checked, delay) -- cold
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
     read_options('Put', given.o, checked)
+    if has_lifetime(given.o) then
+      given.o, mortal = read_lifetimes('Put', given.o, delay), true
+    end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
@@ -452,8 +495,11 @@ local function add_given(item, given) -- cold
   if given.depends then
     item.depends = read_dependencies('Put', given.depends)
   end
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
   if given.o or given['if'] or given.backoff then
-    item.more = read_rare(given, item.checked)
+    item.more = read_rare(given, item.checked, item.delay)
   end
   item.priority = given.priority and number('Put', 'priority', given.priority) or false
   item.retries = given.retries and number('Put', 'retries', given.retries) or false

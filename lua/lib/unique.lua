@@ -10,6 +10,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 
 local function unique_key(name) -- cold
@@ -53,7 +54,8 @@ local function holder_of(name) -- cold
     return finite(ends, 0) > now and jid or nil, state
   end
   local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
+    or is_over(jid, job[2], state) then
     return
   end
   return jid, state
