@@ -477,6 +477,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -567,7 +575,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -589,9 +599,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -603,14 +610,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -621,18 +631,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -868,11 +882,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -1250,6 +1266,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -1340,7 +1364,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -1362,9 +1388,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1376,14 +1399,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -1394,18 +1420,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -2628,18 +2658,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function forget_failure(jid, queue, failure)
   local details
   repeat
@@ -2690,6 +2708,18 @@ local function forget_failure(jid, queue, failure)
       local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -3129,18 +3159,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -3172,6 +3190,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -3213,6 +3239,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -3265,7 +3303,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -3287,9 +3327,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -3301,14 +3338,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -3319,18 +3359,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -3680,18 +3724,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -3723,6 +3755,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -3764,6 +3804,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -3816,7 +3868,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -3838,9 +3892,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -3852,14 +3903,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -3870,18 +3924,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -4117,11 +4175,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -4577,18 +4637,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -4620,6 +4668,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -4661,6 +4717,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -4713,7 +4781,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -4735,9 +4805,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -4749,14 +4816,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -4767,18 +4837,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -5590,28 +5664,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -5643,6 +5695,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -5684,6 +5744,28 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -5736,7 +5818,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -5758,9 +5842,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -5772,14 +5853,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -5790,18 +5874,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -6844,18 +6932,6 @@ local function adopt_history(jid, text)
     seldom1('move_history', jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -6887,6 +6963,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -6928,6 +7012,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -6980,7 +7076,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -7002,9 +7100,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -7016,14 +7111,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -7034,18 +7132,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -7522,18 +7624,6 @@ local function adopt_history(jid, text)
     seldom1('move_history', jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -7578,6 +7668,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
     'jobs-failed-history-count')
@@ -7604,9 +7706,6 @@ local function delete_failed(jid, forced)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -7618,14 +7717,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     seldom1('file_failure', jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -7636,18 +7738,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -7895,18 +8001,6 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -7930,6 +8024,26 @@ local function leave_group(jid, failure, count)
       local group = failure.group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -7978,7 +8092,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -8456,18 +8572,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -8499,6 +8603,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -8540,6 +8652,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -8592,7 +8716,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -8614,9 +8740,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -8628,14 +8751,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -8646,18 +8772,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -9438,18 +9568,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -9481,6 +9599,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -9522,6 +9648,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -9574,7 +9712,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -9596,9 +9736,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -9610,14 +9747,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and seldom1('free', jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -9628,18 +9768,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -9827,18 +9971,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -9870,6 +10002,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -9911,6 +10051,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -9963,7 +10115,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -9985,9 +10139,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -9999,14 +10150,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and seldom1('free', jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and seldom1('free', jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -10017,18 +10171,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -10574,18 +10732,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -10644,6 +10790,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -10658,6 +10812,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -10710,7 +10876,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -10732,9 +10900,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -10746,14 +10911,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -10764,18 +10932,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -11428,28 +11600,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -11508,6 +11658,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -11522,6 +11680,28 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -11574,7 +11754,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -11596,9 +11778,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -11610,14 +11789,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -11628,18 +11810,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -12335,18 +12521,6 @@ local function move_history(jid, text)
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -12405,6 +12579,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -12419,6 +12601,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -12471,7 +12665,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -14463,7 +14659,22 @@ local function entry(at, what, details)
 end
 local dropped = 0
 seldom1 = function(which, ...)
-if which == 'readable' then
+if which == 'options_member' then
+local text = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'readable' then
 local text = ...
 local function list_of(text)
   if not text then
@@ -14546,31 +14757,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -14604,61 +14790,6 @@ elseif which == 'drop_expired' then
 local jid, stored, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_history(jid, text)
-  if text then
-    seldom1('move_history', jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -14751,6 +14882,18 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
@@ -14780,6 +14923,37 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -14826,6 +15000,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -14864,6 +15046,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -14916,7 +15110,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -14938,9 +15134,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -14952,14 +15145,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -14970,18 +15166,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -15217,11 +15417,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -15281,6 +15483,16 @@ end
   end
   dropped = dropped + 1
   return true
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
@@ -16385,18 +16597,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function forget_failure(jid, queue, failure)
   local details
   repeat
@@ -16447,6 +16647,18 @@ local function forget_failure(jid, queue, failure)
       local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -16886,18 +17098,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -16929,6 +17129,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -16970,6 +17178,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -17022,7 +17242,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -17044,9 +17266,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -17058,14 +17277,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -17076,18 +17298,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -17437,18 +17663,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -17480,6 +17694,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -17521,6 +17743,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -17573,7 +17807,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -17595,9 +17831,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -17609,14 +17842,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -17627,18 +17863,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -17874,11 +18114,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -20029,18 +20271,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function forget_failure(jid, queue, failure)
   local details
   repeat
@@ -20091,6 +20321,18 @@ local function forget_failure(jid, queue, failure)
       local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -20530,18 +20772,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -20573,6 +20803,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -20614,6 +20852,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -20666,7 +20916,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -20688,9 +20940,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -20702,14 +20951,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -20720,18 +20972,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -21081,18 +21337,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -21124,6 +21368,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -21165,6 +21417,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -21217,7 +21481,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -21239,9 +21505,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -21253,14 +21516,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -21271,18 +21537,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -21518,11 +21788,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -22008,30 +22280,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function has_lifetime(text)
   return string.find(text, '^%a*[stkK]') ~= nil
 end
@@ -22105,6 +22353,18 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function undepend(jid, other)
@@ -22182,6 +22442,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -22220,6 +22488,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -22272,7 +22552,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -22294,9 +22576,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -22308,14 +22587,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -22326,18 +22608,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -22573,11 +22859,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -22716,160 +23004,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function next_child(parent, count)
-  local taken = 0
-  repeat
-    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-    local child = parent .. '-' .. string.format('%.0f', count)
-    taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
-  return count
-end
-local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-  local job = {
-    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
-    tags = fields[4] or '[]', retries = fields[5] or '0',
-  }
-  local interval = finite(fields[6], 0)
-  if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
-    return 0
-  end
-  local at = interval % 1 == 0 and math.floor(due) or due
-  local backlog = finite(fields[7], 0)
-  local missed = (now - at) / interval
-  if backlog ~= 0 and missed > backlog then
-    at = at + math.ceil(missed - backlog) * interval
-  end
-  local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
-    count = next_child(parent, count)
-    do
-      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
-        'jid', child,
-        'klass', job.klass,
-        'data', job.data,
-        'priority', job.priority,
-        'tags', job.tags,
-        'state', 'waiting',
-        'worker', '',
-        'expires', 0,
-        'queue', queue,
-        'retries', job.retries,
-        'remaining', job.retries,
-        'time', string.format('%.17g', at),
-        'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
-      add_tags(child, names_of(job.tags), 1)
-      do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
-        local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          seldom1('trim_history', key .. '-history', length, cap)
-        end
-      end
-    end
-    at = at + interval
-    spawned = spawned + 1
-  end
-  if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
-  end
-  return spawned
-end
-local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
-    'WITHSCORES', 'LIMIT', 0, limit)
-  for i = 1, #due, 2 do
-    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
-      return
-    end
-  end
-end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
-local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
-  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
-  for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
-    if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
-      work[#work + 1] = jid
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zrem', scheduled, due
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  if limit <= 0 or not may_write(work) then
-    return
-  end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
-  if recur then
-    spawn_all(queue, limit)
-  end
-  if scheduled then
-    move_scheduled(queue, limit)
-  end
-end
 local function has_lifetime(text)
   return string.find(text, '^%a*[stkK]') ~= nil
 end
@@ -22917,6 +23051,18 @@ local function wake(queue)
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
 end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
@@ -22982,6 +23128,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -23020,6 +23174,28 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -23072,7 +23248,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -23094,9 +23272,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -23108,14 +23283,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -23126,18 +23304,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -23405,6 +23587,126 @@ local function expire(queue, limit, settings)
     end
   end
   return taken
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', (prefix .. 'j:' .. child)) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', (prefix .. 'r:' .. parent),
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', (prefix .. 'j:' .. child),
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = priority_of(jid)
+    if priority then
+      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
 end
 local function read_lost_settings(cap)
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
@@ -24884,18 +25186,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function forget_failure(jid, queue, failure)
   local details
   repeat
@@ -24946,6 +25236,18 @@ local function forget_failure(jid, queue, failure)
       local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -25385,18 +25687,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -25428,6 +25718,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -25469,6 +25767,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -25521,7 +25831,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -25543,9 +25855,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -25557,14 +25866,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -25575,18 +25887,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -25936,18 +26252,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -25979,6 +26283,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -26020,6 +26332,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -26072,7 +26396,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -26094,9 +26420,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -26108,14 +26431,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -26126,18 +26452,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -26373,11 +26703,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
@@ -27003,18 +27335,6 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -27038,6 +27358,18 @@ local function leave_group(jid, failure, count)
       local group = failure.group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -27195,18 +27527,6 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -27230,6 +27550,18 @@ local function leave_group(jid, failure, count)
       local group = failure.group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -27296,18 +27628,6 @@ local function names_of(text)
   end
   return found
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
   if at and queue then
@@ -27331,6 +27651,26 @@ local function leave_group(jid, failure, count)
       local group = failure.group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -27364,7 +27704,9 @@ end
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -27583,9 +27925,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -27597,14 +27936,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = (prefix .. 'j:' .. jid)
@@ -27615,18 +27957,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
@@ -27782,18 +28128,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -27842,6 +28176,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
 local function read_failing()
   local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
     'jobs-failed-history-count')
@@ -27861,9 +28207,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = (prefix .. 'j:' .. jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -27875,7 +28218,6 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function cancel_job(jid, job, how)
   local key = (prefix .. 'j:' .. jid)
@@ -27991,11 +28333,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
     publish('w:' .. worker, cjson.encode({
