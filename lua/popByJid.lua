@@ -16,6 +16,7 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])

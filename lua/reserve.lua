@@ -38,6 +38,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 

@@ -16,7 +16,6 @@
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs.
 
 -- @include "lib/base.lua"
--- @include "lib/clock.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/expiry.lua"

@@ -291,18 +291,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -361,6 +349,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -375,6 +371,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -427,7 +435,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -449,9 +459,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -463,14 +470,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -481,18 +491,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1136,28 +1150,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -1216,6 +1208,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -1230,6 +1230,28 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -1282,7 +1304,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -1304,9 +1328,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1318,14 +1339,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -1336,18 +1360,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -2051,18 +2079,6 @@ local function move_history(jid, text)
     end
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -2121,6 +2137,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -2135,6 +2159,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -2187,7 +2223,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)

@@ -52,8 +52,14 @@ end
 
 
 
-
 local seldom1
+
+
+
+
+
+
+
 
 
 local function lock_time(own, general)
@@ -82,21 +88,30 @@ end
 
 
 
-
-
-
-
-
-
-
-
-
 local dropped = 0
 
 
 
+
+
+
 seldom1 = function(which, ...)
-if which == 'readable' then
+if which == 'options_member' then
+local text = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'readable' then
 local text = ...
 local function list_of(text)
   if not text then
@@ -179,31 +194,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -237,61 +227,6 @@ elseif which == 'drop_expired' then
 local jid, stored, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function adopt_history(jid, text)
-  if text then
-    seldom1('move_history', jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -384,6 +319,18 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
@@ -413,6 +360,37 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
 end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
@@ -459,6 +437,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -497,6 +483,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -549,7 +547,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -571,9 +571,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -585,14 +582,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -603,18 +603,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -850,11 +854,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
@@ -914,6 +920,16 @@ end
   end
   dropped = dropped + 1
   return true
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)

@@ -142,8 +142,8 @@ local seldom1
 
 
 
-
 local dropped = 0
+
 
 
 local function read_settings(queue)
@@ -296,30 +296,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function has_lifetime(text)
   return string.find(text, '^%a*[stkK]') ~= nil
 end
@@ -393,6 +369,18 @@ end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function undepend(jid, other)
@@ -470,6 +458,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -508,6 +504,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -560,7 +568,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -582,9 +592,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -596,14 +603,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -614,18 +624,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -861,11 +875,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
@@ -1004,160 +1020,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function next_child(parent, count)
-  local taken = 0
-  repeat
-    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-    local child = parent .. '-' .. string.format('%.0f', count)
-    taken = taken + 1
-  until call('exists', prefix .. 'j:' .. child) == 0
-  return count
-end
-local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', prefix .. 'r:' .. parent,
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-  local job = {
-    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
-    tags = fields[4] or '[]', retries = fields[5] or '0',
-  }
-  local interval = finite(fields[6], 0)
-  if not job.klass or interval <= 0 then
-    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
-    return 0
-  end
-  local at = interval % 1 == 0 and math.floor(due) or due
-  local backlog = finite(fields[7], 0)
-  local missed = (now - at) / interval
-  if backlog ~= 0 and missed > backlog then
-    at = at + math.ceil(missed - backlog) * interval
-  end
-  local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
-    count = next_child(parent, count)
-    do
-      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', prefix .. 'j:' .. child,
-        'jid', child,
-        'klass', job.klass,
-        'data', job.data,
-        'priority', job.priority,
-        'tags', job.tags,
-        'state', 'waiting',
-        'worker', '',
-        'expires', 0,
-        'queue', queue,
-        'retries', job.retries,
-        'remaining', job.retries,
-        'time', string.format('%.17g', at),
-        'spawned_from_jid', parent)
-      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
-      add_tags(child, names_of(job.tags), 1)
-      do
-        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
-        local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-          seldom1('trim_history', key .. '-history', length, cap)
-        end
-      end
-    end
-    at = at + interval
-    spawned = spawned + 1
-  end
-  if spawned > 0 then
-    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
-    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
-  end
-  return spawned
-end
-local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
-    'WITHSCORES', 'LIMIT', 0, limit)
-  for i = 1, #due, 2 do
-    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
-      return
-    end
-  end
-end
-local function priority_of(jid)
-  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
-end
-local function move_scheduled(queue, limit)
-  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
-  for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
-    if priority then
-      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
-      work[#work + 1] = jid
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zrem', scheduled, due
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  if limit <= 0 or not may_write(work) then
-    return
-  end
-  call('zrem', work, '')
-  if recur then
-    spawn_all(queue, limit)
-  end
-  if scheduled then
-    move_scheduled(queue, limit)
-  end
-end
 local function has_lifetime(text)
   return string.find(text, '^%a*[stkK]') ~= nil
 end
@@ -1205,6 +1067,18 @@ local function wake(queue)
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -1270,6 +1144,14 @@ local function leave_group(jid, failure, count)
     end
   end
 end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -1308,6 +1190,28 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -1360,7 +1264,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -1382,9 +1288,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1396,14 +1299,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -1414,18 +1320,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1693,6 +1603,126 @@ local function expire(queue, limit, settings)
     end
   end
   return taken
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', prefix .. 'j:' .. child) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', prefix .. 'r:' .. parent,
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', prefix .. 'j:' .. child,
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function priority_of(jid)
+  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
+  if type(priority) == 'string' then
+    return priority
+  end
+  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
+end
+local function move_scheduled(queue, limit)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work = {}
+  for _, jid in ipairs(due) do
+    local priority = priority_of(jid)
+    if priority then
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '')
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
 end
 local function read_lost_settings(cap)
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',

@@ -348,18 +348,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function forget_failure(jid, queue, failure)
   local details
   repeat
@@ -410,6 +398,18 @@ local function forget_failure(jid, queue, failure)
       local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
       end
     end
   end
@@ -889,18 +889,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -932,6 +920,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -973,6 +969,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -1025,7 +1033,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -1047,9 +1057,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1061,14 +1068,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -1079,18 +1089,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1463,18 +1477,6 @@ local function tally_expired(queue)
     expire_stats(key, day)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -1506,6 +1508,14 @@ local function leave_group(jid, failure, count)
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -1547,6 +1557,18 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
     end
   end
 end
@@ -1599,7 +1621,9 @@ local function clear_group(group, keep, limit)
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)
@@ -1621,9 +1645,6 @@ local function file_failure(jid, group, keep, stored)
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1635,14 +1656,17 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
 end
 local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
@@ -1653,18 +1677,22 @@ local function tell(jid, other, group, ended)
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1900,11 +1928,13 @@ local function cancel_job(jid, job, how)
   end
 end
 local function fail_expired(jid, job)
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({

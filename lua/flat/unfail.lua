@@ -103,7 +103,6 @@ local seldom1
 
 
 
-
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')

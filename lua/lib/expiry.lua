@@ -6,6 +6,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
@@ -19,11 +20,13 @@ local LOOK_AGAIN = 60
 
 -- Fails a job with these fields. Returns whether that was possible.
 local function fail_expired(jid, job) -- cold
-  local queue, worker = job[2] or '', job[4] or ''
-  if not fail_unasked(jid, queue, 'expired-' .. queue, 'Its StartBy or TTL is over', job[6],
-    job_ended) then
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
     return false
   end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', worker_key(worker), jid)
     publish('w:' .. worker, cjson.encode({

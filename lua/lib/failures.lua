@@ -7,7 +7,6 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/stats.lua"
--- @include "lib/tags.lua"
 
 -- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)

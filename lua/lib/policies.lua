@@ -33,13 +33,10 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job of which no worker says so, and calls ended for it, as job_ended, with its options.
--- Returns whether it has failed.
+-- Fails a job of which no worker says so, and calls ended for it, as job_ended, with its options. The
+-- caller has added it to its failure group.
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
-  if add_failure(jid, group) then
-    return false
-  end
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -53,16 +50,20 @@ local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   if keep then
     file_failure(jid, group, keep, stored)
   end
-  return true
 end
 
--- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting.
+-- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting. Returns
+-- whether it does not.
 local function let_run(jid, other) -- cold
-  undepend(jid, other)
-  if call('scard', job_key(jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', job_key(jid) .. '-dependencies', other)
-    call('sadd', job_key(other) .. '-dependents', jid)
+  local dependencies = job_key(jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
   end
+  try('srem', job_key(other) .. '-dependents', jid)
+  return true
 end
 
 -- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its options
@@ -76,18 +77,22 @@ local function tell(jid, other, group, ended) -- cold
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
     return false
   end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
+  if runs then
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
   local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
-  return true, fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended) and job[3]
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 
 local function group_of(jid) -- cold

@@ -8,7 +8,6 @@
 -- were any, are found at the end of their group.
 
 -- @include "lib/base.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
@@ -88,7 +87,9 @@ local function clear_group(group, keep, limit) -- cold
       return deleted
     end
     local outcome = delete_failed(last[i])
-    if outcome == 'moved' then
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
       leave_group(last[i], {group = group}, -1)
     end
     excess = excess - (outcome == 'kept' and 0 or 1)

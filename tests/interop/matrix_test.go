@@ -19,6 +19,8 @@ import (
 var features = map[string][]qless.PutOption{
 	"headers":    {qless.Header("traceparent", "00-1")},
 	"if absent":  {qless.IfAbsent()},
+	"kept":       {qless.KeepFor(time.Hour), qless.KeepFailedFor(time.Hour), qless.RunFor(time.Hour)},
+	"lifetimes":  {qless.StartBy(time.Hour), qless.TTL(time.Hour)},
 	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
 	"on failure": {qless.OnFailureRun},
 	"unique":     {qless.Unique("account", 7)},

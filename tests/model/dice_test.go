@@ -364,6 +364,7 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigBackoffInitialDelay, "0", "0", "0.5", "5", "-1"},
 		{qless.ConfigBackoffFactor, "1", "2", "0.5"},
 		{qless.ConfigJobsFailedHistory, "0", "60", "3600", "86400"},
+		{qless.ConfigJobsFailedHistoryCount, "0", "1", "3", "10"},
 	}
 	drawn := pick(d, values)
 	option, value = drawn[0], pick(d, drawn[1:])
