@@ -93,6 +93,10 @@ type Job struct {
 	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
+	// Progress is how far the job is or was, as its worker said last ([Job.SetProgress]), or nil. In
+	// a handler it is nil until [Job.Refresh] is called.
+	Progress *Progress `json:"progress,omitempty"`
+
 	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
@@ -129,6 +133,9 @@ type hold struct {
 	ended   atomic.Bool // the handler has ended the job
 	outcome Outcome     // how it ended; set before ended
 	lost    atomic.Bool // the worker has dropped the run
+
+	progress     *progressKeeper // nil if the job has no worker
+	progressSent time.Time       // guarded by the keeper
 }
 
 // Failure is why a job failed.

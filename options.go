@@ -20,6 +20,9 @@ type (
 	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
+	// A WaitOption is an option for [Client.Wait]: [OnProgress].
+	WaitOption interface{ applyWait(*callOptions) }
+
 	// A PopOption is an option for [Queue.Pop]: [LockTime].
 	PopOption interface{ applyPop(*callOptions) }
 
@@ -55,6 +58,8 @@ type callOptions struct {
 	conditions []condition // at most one, or the same several times, once checked
 
 	onFailure OnFailure
+
+	onProgress OnProgress // of a wait
 
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique

@@ -117,6 +117,8 @@ type endReply struct {
 	State   wire.Text  `json:"state"`
 	Result  *wire.Text `json:"result"`
 	Failure wire.Text  `json:"failure"`
+
+	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
 }
 
 // decodeEnd decodes a reply about the end of a job. A reply that there is none is [ErrNotFound].

@@ -196,21 +196,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -221,6 +206,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -1177,7 +1200,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -1938,7 +1961,11 @@ local function keep_options(item, old, state)
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -6071,6 +6098,31 @@ local text, letter = ...
     return letter .. '|{}'
   end
   return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'progress_member' then
+local jid, stored = ...
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+  local text = seldom1('has_option', stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
 elseif which == 'read_end' then
 local run, jid = ...
 local function result_field(state, time, result)
@@ -6113,6 +6165,9 @@ if found and not ended then
   local stored = call('hget', key, 'x:o')
   if not (stored and seldom1('has_option', stored, 'w')) then
     call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
+  end
+  if stored and ARGV[3] == 'progress' then
+    found = string.sub(found, 1, -2) .. seldom1('progress_member', jid, stored) .. '}'
   end
 end
 return found
@@ -10310,21 +10365,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -10335,6 +10375,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 do
@@ -10423,7 +10501,7 @@ do
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -11178,21 +11256,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -11203,6 +11266,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 local function find_job(run, jid)
@@ -11290,7 +11391,7 @@ local function find_job(run, jid)
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -11638,21 +11739,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -11663,6 +11749,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 local function find_job(run, jid)
@@ -11750,7 +11874,7 @@ local function find_job(run, jid)
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -11943,21 +12067,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -11968,6 +12077,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -12270,7 +12417,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -12527,6 +12674,179 @@ if state == 'stalled' then
   call('hdel', (prefix .. 'j:' .. jid), 'grace')
 end
 return priority
+elseif command == 'progress' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local seldom1
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'with_letter' then
+local text, letter = ...
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'progress_field' then
+local done, total, attempt, time, note = ...
+  return string.format('%.17g', done) .. '|' .. string.format('%.17g', total) .. '|' .. string.format('%.17g', attempt) .. '|' ..
+    string.format('%.17g', time) .. '|' .. note
+elseif which == 'progress_json' then
+local text = ...
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+end
+local worker
+do
+  local area, name, text = 'Progress', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
+if (#ARGV - 2) % 5 ~= 0 then
+  do
+    local area, message = 'Progress', 'Each job needs 5 args'
+    error(area .. '(): ' .. message)
+  end
+end
+local function amount(name, text)
+  local n = number('Progress', name, text)
+  if n < 0 then
+    do
+      local area, message = 'Progress', 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function set(item)
+  local key = (prefix .. 'j:' .. item.jid)
+  local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+  local problem = job.err or
+    not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+  if problem then
+    return problem
+  end
+  local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
+  local text = seldom1('progress_field', item.done, item.total, attempt, now, item.note)
+  local stored = job[6] or ''
+  if seldom1('has_option', stored, 'p') then
+    call('hset', key, 'x:progress', text)
+  else
+    call('hset', key, 'x:progress', text, 'x:o', seldom1('with_letter', stored, 'p'))
+  end
+  if seldom1('has_option', stored, 'w') then
+    publish('x:progress:' .. item.jid, seldom1('progress_json', text))
+  end
+end
+local items = {}
+for i = 3, #ARGV, 5 do
+  items[#items + 1] = {
+    jid = named('Progress', 'jid', ARGV[i]),
+    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil,
+    done = amount('done', ARGV[i + 2]),
+    total = amount('total', ARGV[i + 3]),
+    note = ARGV[i + 4],
+  }
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local outcomes = {}
+for i = 1, #items do
+  local problem = set(items[i])
+  outcomes[i] = problem and '!' .. problem or ''
+end
+return outcomes
 elseif command == 'put.many' then
 local function number(area, name, text)
   local n = tonumber(text)
@@ -13197,7 +13517,11 @@ local function keep_options(item, old, state)
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -15927,7 +16251,11 @@ local function keep_options(item, old, state)
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -19045,7 +19373,11 @@ local function keep_options(item, old, state)
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -20619,8 +20951,15 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -20629,15 +20968,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function options_member(text)
   local letters = split_options(text)
   if letters == '' then
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', (prefix .. 'j:' .. jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 local function job_json(job, tracked, more)
@@ -20709,7 +21064,7 @@ local function job_json(job, tracked, more)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then

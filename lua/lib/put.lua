@@ -48,7 +48,11 @@ local function keep_options(item, old, state) -- cold
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''

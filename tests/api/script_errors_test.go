@@ -262,6 +262,11 @@ var refusals = []refusal{
 	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
 	{"result", `Job(): no jid provided`, nil},
 	{"await", `Job(): no jid provided`, nil},
+	{"progress", `Progress(): Arg "worker" missing`, nil},
+	{"progress|w1|running||1|2", `Progress(): Each job needs 5 args`, nil},
+	{"progress|w1|||1|2|", `Progress(): Arg "jid" missing`, nil},
+	{"progress|w1|running||x|2|", `Progress(): Arg "done" not a number: x`, nil},
+	{"progress|w1|running||1|-2|", `Progress(): Arg "total" is negative: -2`, nil},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

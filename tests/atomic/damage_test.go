@@ -103,6 +103,8 @@ var commands = []string{
 	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
 	"await|30|parent",
+	"progress|30|w1|parent||1|2|note",
+	"progress|30|w1|parent||1|2||in b||2|2||other parent||1|2|",
 }
 
 // A damage is done to a key that is there, or would be.

@@ -92,9 +92,10 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	jobs, err := c.Queue("waited").Pop(ctx, 1)
 	do(err)
+	do(jobs[0].SetProgress(ctx, 1, 2, "half"))
 	do(jobs[0].SetResult(7))
 	do(jobs[0].Complete(ctx))
-	do(errOf(c.Wait(ctx, waited)))
+	do(errOf(c.Wait(ctx, waited, qless.OnProgress(func(qless.Progress) {}))))
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
 
 	do(queue.Pause(ctx))
