@@ -115,6 +115,9 @@ type Job struct {
 	// Tags are the job's tags, in the order in which it got them.
 	Tags []string `json:"tags,omitempty"`
 
+	// Tenant is whose job it is among those that share the queue: see [Fair].
+	Tenant string `json:"tenant,omitempty"`
+
 	// Tracked reports whether the job is tracked ([Job.Track]).
 	Tracked bool `json:"tracked"`
 

@@ -12,8 +12,9 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or [Unique].
+	// [DependsOn], [Fair], [FairWeight], [Header], [Headers], [IfAbsent], [IfFinished],
+	// [IfNotRunning], [JID], [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or
+	// [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -60,6 +61,8 @@ type callOptions struct {
 	onFailure OnFailure
 
 	onProgress OnProgress // of a wait
+
+	fair *FairOption
 
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
@@ -230,6 +233,9 @@ func (c *callOptions) check(op string) error {
 		return err
 	}
 	if err := c.unique.check(op, c.jid); err != nil {
+		return err
+	}
+	if err := c.fair.check(op, c.jid, c.priority); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -14,7 +14,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
 --          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
---          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+--          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

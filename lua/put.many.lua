@@ -13,7 +13,7 @@
 -- Waits    for replicas
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
 --          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zscore
+--          zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"

@@ -325,6 +325,74 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -345,18 +413,6 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function next_child(parent, count)
@@ -434,22 +490,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -501,14 +559,14 @@ local function undepend(jid, other)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -1456,7 +1514,115 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+end
+local claiming, watching, turns = false, false, false
+local seldom2
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -1489,7 +1655,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 local function put(worker, groups, in_order)
@@ -1520,7 +1689,7 @@ local function put(worker, groups, in_order)
   end
   local refused
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    refused = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -1602,7 +1771,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -1621,76 +1790,64 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
   if watching then
-    seldom1('watch_all', in_order)
+    seldom2('watch_all', in_order)
   end
   return refused
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -1726,38 +1883,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -1970,6 +2095,8 @@ local function keep_options(item, old, state)
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -2154,48 +2281,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -2211,6 +2296,52 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -2582,6 +2713,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -2627,6 +2773,8 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -2673,7 +2821,7 @@ do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -2760,51 +2908,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -2820,6 +2923,107 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -3240,8 +3444,16 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -3249,16 +3461,75 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -3562,71 +3833,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    do
-      local queue = queue
-      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-      if heard.err or heard[2] > 0 then
-        try('publish', prefix .. 'x:queues', queue)
-      end
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3672,6 +3878,127 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function array(list)
   if #list == 0 then
@@ -4021,7 +4348,7 @@ end
     state = 'scheduled'
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -4762,13 +5089,13 @@ else
     stamp = string.format('%.17g', now)
   end
 end
-local seldom1
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local seldom1
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -4815,7 +5142,19 @@ local function enqueue(item, queue, score)
   return state
 end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'wake' then
 local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -4831,18 +5170,6 @@ local queue = ...
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -4917,20 +5244,76 @@ local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -5505,9 +5888,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
@@ -5520,20 +5900,79 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -6263,9 +6702,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
@@ -6278,20 +6714,79 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -7081,6 +7576,9 @@ end
     end
   end
   return list
+elseif which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'needed' then
 local jid, list, first, before = ...
   local others = {}
@@ -7121,6 +7619,76 @@ local function finite(text, default)
   end
   return default
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -7137,21 +7705,15 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -7167,9 +7729,6 @@ end
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-elseif which == 'has_option' then
-local text, letter = ...
-  return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'watch' then
 local jid, ended = ...
 local function write_first(...)
@@ -7192,6 +7751,14 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
@@ -7201,14 +7768,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
 end
 local function list_of(text)
   if not text then
@@ -7509,16 +8068,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -7531,6 +8080,16 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -8154,51 +8713,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -8214,6 +8728,107 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -8575,8 +9190,16 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -8584,16 +9207,75 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -8797,71 +9479,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    do
-      local queue = queue
-      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-      if heard.err or heard[2] > 0 then
-        try('publish', prefix .. 'x:queues', queue)
-      end
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -8907,6 +9524,127 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function know_queue(queue)
+  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function array(list)
   if #list == 0 then
@@ -9256,7 +9994,7 @@ end
     state = 'scheduled'
     call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -9842,9 +10580,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
@@ -9862,6 +10597,9 @@ local function know_unlisted(queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
   end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function list_of(text)
   if not text then
@@ -10643,6 +11381,73 @@ local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -10762,22 +11567,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -11577,6 +12384,73 @@ end
   return ok and encoded or '{}'
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -11696,22 +12570,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -13012,7 +13888,115 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+end
+local claiming, watching, turns = false, false, false
+local seldom2
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -13045,7 +14029,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 local function put(worker, groups, in_order)
@@ -13076,7 +14063,7 @@ local function put(worker, groups, in_order)
   end
   local refused
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    refused = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -13158,7 +14145,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -13177,76 +14164,64 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
   if watching then
-    seldom1('watch_all', in_order)
+    seldom2('watch_all', in_order)
   end
   return refused
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -13282,38 +14257,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -13526,6 +14469,8 @@ local function keep_options(item, old, state)
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -13710,48 +14655,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -13767,6 +14670,52 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -14138,6 +15087,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -14183,6 +15147,8 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -14250,7 +15216,7 @@ while at <= #ARGV do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -14330,6 +15296,73 @@ end
 local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function list_of(text)
   if not text then
@@ -14450,22 +15483,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -15746,7 +16781,115 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+end
+local claiming, watching, turns = false, false, false
+local seldom2
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -15779,7 +16922,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 local function put(worker, groups, in_order)
@@ -15810,7 +16956,7 @@ local function put(worker, groups, in_order)
   end
   local refused
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    refused = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -15892,7 +17038,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -15911,76 +17057,64 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
   if watching then
-    seldom1('watch_all', in_order)
+    seldom2('watch_all', in_order)
   end
   return refused
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -16016,38 +17150,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -16260,6 +17362,8 @@ local function keep_options(item, old, state)
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -16444,48 +17548,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -16501,6 +17563,52 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -16872,6 +17980,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -16917,6 +18040,8 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -16969,7 +18094,7 @@ do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -17218,6 +18343,74 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -17238,18 +18431,6 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function next_child(parent, count)
@@ -17327,22 +18508,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -17394,14 +18577,14 @@ local function undepend(jid, other)
 end
 local function free(jid, released)
   local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -18868,7 +20051,115 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-local claiming, watching = false, false
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+end
+local claiming, watching, turns = false, false, false
+local seldom2
 local function apart(priority)
   if priority == 0 then
     return 0.000001
@@ -18901,7 +20192,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 local function put(worker, groups, in_order)
@@ -18932,7 +20226,7 @@ local function put(worker, groups, in_order)
   end
   local refused
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    refused = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -19014,7 +20308,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -19033,76 +20327,64 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
   if watching then
-    seldom1('watch_all', in_order)
+    seldom2('watch_all', in_order)
   end
   return refused
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -19138,38 +20420,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -19382,6 +20632,8 @@ local function keep_options(item, old, state)
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -19566,48 +20818,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -19623,6 +20833,52 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -19994,6 +21250,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -20039,6 +21310,8 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -20108,7 +21381,7 @@ repeat
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,

@@ -30,7 +30,7 @@
 -- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
 --          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
 --          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
---          zrevrange zscore
+--          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -53,6 +53,9 @@ end
 
 
 
+
+
+
 local seldom1
 
 
@@ -71,8 +74,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-
-
 
 
 

@@ -13,7 +13,7 @@
 -- Waits    for replicas
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
 --          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zscore
+--          zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -165,6 +165,11 @@ else
 end
 
 
+
+
+
+
+
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -184,9 +189,6 @@ end
 
 
 
-
-
-
 local function entry(at, what, details)
   local text = '[' .. string.format('%d', at) .. ',' .. what
   if details then
@@ -197,6 +199,113 @@ end
 
 
 
+seldom1 = function(which, ...)
+if which == 'read_dependencies' then
+local area, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+  return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+elseif which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+end
 
 
 
@@ -204,8 +313,8 @@ end
 
 
 
-
-local claiming, watching = false, false
+local claiming, watching, turns = false, false, false
+local seldom2
 
 local function apart(priority)
   if priority == 0 then
@@ -239,7 +348,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 
@@ -273,7 +385,7 @@ local function put(worker, groups, in_order)
   end
   local refused
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    refused = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -352,7 +464,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -371,76 +483,64 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
   if watching then
-    seldom1('watch_all', in_order)
+    seldom2('watch_all', in_order)
   end
   return refused
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -476,38 +576,6 @@ end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -720,6 +788,8 @@ local function keep_options(item, old, state)
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -904,48 +974,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -961,6 +989,52 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -1332,6 +1406,21 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -1377,6 +1466,8 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -1445,7 +1536,7 @@ while at <= #ARGV do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,

@@ -3,6 +3,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -65,14 +66,14 @@ end
 -- that is impossible, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  local state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', queue_key(queue, 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then

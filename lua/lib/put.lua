@@ -10,6 +10,7 @@
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
@@ -23,8 +24,9 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Whether jobs of this call claim unique keys, and whether some want to know if others fail.
-local claiming, watching = false, false
+-- Whether jobs of this call claim unique keys, and whether some want to know if others fail. If some
+-- have a fair share of their queue, turns is a table.
+local claiming, watching, turns = false, false, false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -57,6 +59,8 @@ local function keep_options(item, old, state) -- cold
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
@@ -277,7 +281,10 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and fair_score(queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
   return 'waiting'
 end
 
@@ -425,6 +432,8 @@ local function read_rare(given, checked) -- cold
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
   end
   return more_fields(given.backoff, given.o)
 end

@@ -28,6 +28,8 @@ var commands = []string{
 	"put|30|w1|a|unique|K|{}|0|o|u¦{\"u\":{\"k\":\"another\"}}",
 	"put.many|30|w1||a|new 1|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}" +
 		"|b|new 2|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}|a|failed too|K|{}|0|0",
+	"put|30|w1|a|new|K|{}|0|o|g¦{\"g\":{\"t\":\"tenant\"}}",
+	"put.many|30|w1||a|new 1|K|{}|0|2|o|g¦{\"g\":{\"t\":\"tenant\"}}|a|failed|K|{}|0|2|o|g¦{\"g\":{\"t\":\"other\"}}",
 	"cancel|30|unique",
 	"holder|30|k",
 	"schedule|30|s|1700000020|w1|a|new|K|{}|0",

@@ -21,6 +21,7 @@ var features = map[string][]qless.PutOption{
 	"if absent":  {qless.IfAbsent()},
 	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
 	"on failure": {qless.OnFailureRun},
+	"fair":       {qless.Fair("tenant")},
 	"unique":     {qless.Unique("account", 7)},
 }
 

@@ -100,7 +100,7 @@ func Client(t testing.TB, c *qless.Client) {
 
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
-	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"))
+	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"), qless.Fair("tour"))
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
 	do(err)
