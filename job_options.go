@@ -11,6 +11,7 @@ import (
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
+	Batch    *batchOption      `json:"b,omitempty"`
 	Fair     *fairShare        `json:"g,omitempty"`
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
@@ -22,6 +23,9 @@ type jobOptions struct {
 // letters returns the letter of each option that is set, which is its name in the JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
+	if o.Batch != nil {
+		letters = append(letters, 'b')
+	}
 	if o.Fair != nil {
 		letters = append(letters, 'g')
 	}
@@ -91,6 +95,9 @@ func (c *callOptions) storedArgs() []string {
 	var args []string
 	o := jobOptions{Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim}
 	c.storeLock(&o)
+	if c.opensBatch {
+		o.Batch = &batchOption{}
+	}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}

@@ -64,6 +64,9 @@ type callOptions struct {
 
 	fair *FairOption
 
+	opensBatch bool   // it is the callback of a new batch
+	batch      string // of which it is a member
+
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
 }

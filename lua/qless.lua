@@ -1381,13 +1381,6 @@ local function finite(text, default)
   end
   return default
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -1478,6 +1471,13 @@ local function options(area, first, last)
     given[ARGV[i]] = ARGV[i + 1]
   end
   return given
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
 end
 local stamp = ARGV[1]
 local now
@@ -1619,190 +1619,18 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, turns = false, false, false
-local seldom2
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+elseif which == 'grow_batches' then
+local batches, ended = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
     end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+    return try(...)
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+  return reply
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  local share = turns and (item.share or item.given.share)
-  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
-    next_score(n / 2, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
-        do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching then
-    seldom2('watch_all', in_order)
-  end
-  return refused
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
-local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -1817,72 +1645,51 @@ local function split_options(text)
   end
   return '', {}
 end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -1902,6 +1709,13 @@ local function names_of(text)
     end
   end
   return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -1947,327 +1761,214 @@ local function remove_tags(jid, tags, first)
     end
   end
 end
-local function forget_failure(jid, queue, failure)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
     end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
     end
-    details = {}
-  until true
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local jid, failure, count = jid, details
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
     end
   end
   do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
     end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
   end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
-  end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return jid, state
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function claim_again(jid, stored)
-  local claim = claim_of(stored)
-  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
-    return claim
-  end
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function more_fields(backoff, options)
-  local more = {}
-  if backoff then
-    more[1], more[2] = 'backoff', backoff
-  end
-  if options and options ~= '' then
-    more[#more + 1] = 'x:o'
-    more[#more + 1] = options
-  end
-  return more
-end
-local function keep_options(item, old, state)
-  local ended = state == 'complete' or state == 'failed'
-  if has_option(old, 'u') then
-    item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
-  end
-  item.watches = has_option(old, 'f')
-  local given = item.given
-  if has_option(old, 'p') then
-    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
-  end
-  local text = merge_options(old, given, ended)
-  if text then
-    item.more = more_fields(item.given.backoff, text)
-    item.old.optionless = text == ''
-  end
-  item.share = has_option(text or old, 'g') and (text or old)
-  turns = turns or item.share and {}
-end
-local function read_old(item)
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace', 'x:o')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if fields[10] then
-    keep_options(item, fields[10], fields[4])
-  end
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = difference(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function is_left(condition, state)
-  if condition == 'finished' then
-    return state ~= 'complete' and state ~= 'failed'
-  elseif condition == 'idle' then
-    return state == 'running'
-  end
-  return true
-end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
-  end
-  if holder and holder ~= item.jid then
-    item.left, item.holder = state, holder
-    return
-  end
-  item.claim, claims[claim.k] = claim, item
-end
-local function read_before(item, before, claims)
-  if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
-      return
-    end
-    read_old(item)
-  end
-  if item.given.claim then
-    read_holder(item, claims)
-    if item.left then
-      return
-    end
-  end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
-    end
-  end
-  item.others, item.waits = others, item.waits or #others > 0
-  item.watches = item.waits and (item.watches or item.given.watches)
-  watching = watching or item.watches
-end
-local function leave(item, worker)
-  local jid, old = item.jid, item.old
-  local queue, owner = old.queue, old.worker
-  adopt_history(jid, old.history)
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    old.lost = owner ~= worker
-    if old.state == 'running' and queue then
-      wake_for_slot(queue)
-    end
-  end
-  if old.state == 'complete' then
-    try('zrem', prefix .. 'completed', jid)
-  elseif old.state == 'failed' then
-    forget_failure(jid, queue, old.failure)
-  end
-  if old.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if old.optionless then
-    call('hdel', item.key, 'x:o')
-  end
-  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
-  for _, other in ipairs(old.ended) do
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
 end
-local function drop_left(items)
-  local kept = 0
-  for i = 1, #items do
-    local item = items[i]
-    items[i] = nil
-    if not item.left then
-      kept = kept + 1
-      items[kept] = item
-    end
-  end
-end
-local function change_claim(item)
-  write_claim(item.jid, item.claim)
-  local before = claim_of(item.claimed)
-  if before and before.k ~= item.claim.k then
-    release_claim(item.jid, item.claimed, 'canceled')
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
-  for i, item in ipairs(in_order) do
-    read_before(item, before, claims)
-    if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-      before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
     end
   end
-  drop_left(in_order)
-  for g = 1, #groups do
-    drop_left(groups[g])
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
-  for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+end
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
+      if has_option(batch.stored, 'f') then
+        watch(jid, ended, batch.members)
+      end
     end
   end
-  for _, item in ipairs(in_order) do
-    if item.claim then
-      change_claim(item)
-    end
-    if item.old then
-      leave(item, worker)
-    end
-  end
-  return refused
-elseif which == 'jids_of' then
-local group = ...
-  local jids = {}
-  for i = 1, #group do
-    jids[i] = group[i].jid
-  end
-  return jids
-elseif which == 'soonest' then
-local group = ...
-  local delay = math.huge
-  for i = 1, #group do
-    delay = math.min(delay, group[i].delay)
-  end
-  return delay
-elseif which == 'watch_all' then
-local items = ...
+end
+end
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -2589,23 +2290,6 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
-  local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
-    end
-    if job[1] == 'failed' then
-      failed[#failed + 1] = other
-    end
-  end
-  for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
-  end
-end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -2671,7 +2355,6 @@ local function publish_end(jid, state)
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
@@ -2683,6 +2366,1043 @@ local function job_ended(jid, stored, state)
   end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
+  end
+end
+local claiming, watching, turns = false, false, false
+local batches = false
+local seldom2
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys, plain, idle = {}, #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = (prefix .. 'j:' .. item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  keys[#keys + 1] = prefix .. 'x:idle'
+  keys[#keys + 1] = prefix .. 'tracked'
+  keys[#keys + 1] = prefix .. 'x:empty'
+  local existing, tracked, known_empty = count_existing(keys), false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local refused
+  if not plain then -- a plain put finds none of its jobs
+    refused = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        local work = {}
+        for i = 1, #group do
+          group[i].state = place(queue, group[i], work)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              seldom1('add_tags', item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return refused
+end
+seldom2 = function(which, ...)
+if which == 'prepare' then
+local worker, groups, in_order = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, 'f')
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
+end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
+  if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
+    read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
+  end
+  local others, problem = needed(item.jid, item.depends, 1, before)
+  if problem then
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
+end
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, refused = {}, {}, {}, {}
+  for i, item in ipairs(in_order) do
+    read_before(item, before, claims)
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
+  end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
+  for _, item in ipairs(in_order) do
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
+    end
+  end
+  for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
+    if item.old then
+      leave(item, worker)
+    end
+  end
+  return refused
+elseif which == 'jids_of' then
+local group = ...
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+elseif which == 'soonest' then
+local group = ...
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
 end
   for i = 1, #items do
@@ -2776,6 +3496,10 @@ end
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
   end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
+  end
   return more_fields(given.backoff, given.o)
 end
 end
@@ -2821,7 +3545,8 @@ do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff or given.batch) and
+      seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -4262,9 +4987,9 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
     local key = (prefix .. 'j:' .. other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
@@ -4363,7 +5088,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -6610,6 +7335,346 @@ if found and not ended then
   end
 end
 return found
+elseif command == 'batch.commit' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'free' then
+local jid, released = ...
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+if not job[1] then
+  do
+    local area, message = 'Batch.commit', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+elseif not seldom1('is_batch', job[2]) then
+  do
+    local area, message = 'Batch.commit', 'Job ' .. jid .. ' is not a batch'
+    error(area .. '(): ' .. message)
+  end
+end
+local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+local left = call('scard', dependencies)
+if call('sismember', dependencies, 'x:open') == 0 then
+  return left
+end
+if left == 1 and job[1] == 'depends' then
+  local problem = seldom1('free', jid, true)
+  if problem then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    do
+      local area, message = 'Batch.commit', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+do
+  local jid, other = jid, 'x:open'
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+return left - 1
+elseif command == 'batch.status' then
+local call = redis.call
+local prefix = KEYS[1]
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return count
+end
+local none = {}
+local stamp = ARGV[1]
+local now
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+  now = tonumber(stamp)
+else
+  now = tonumber(stamp)
+  if not now or now - now ~= 0 then
+    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  end
+  if not string.find(stamp, '^%d+%.?%d*$') then
+    stamp = string.format('%.17g', now)
+  end
+end
+local seldom1
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+seldom1 = function(which, ...)
+if which == 'split_options' then
+local text = ...
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local offset = whole('Batch.status', 'offset', ARGV[3])
+local count = whole('Batch.status', 'count', ARGV[4])
+local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+if not job[1] then
+  do
+    local area, message = 'Batch.status', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+elseif not seldom1('is_batch', job[2]) then
+  do
+    local area, message = 'Batch.status', 'Job ' .. jid .. ' is not a batch'
+    error(area .. '(): ' .. message)
+  end
+end
+local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+local open = call('sismember', dependencies, 'x:open') == 1
+local pending = call('scard', dependencies) - (open and 1 or 0)
+local function members()
+  local all = call('smembers', dependencies)
+  if offset > 0 or count < pending then
+    table.sort(all)
+  end
+  local found, seen = {}, 0
+  for _, other in ipairs(all) do
+    if other ~= 'x:open' then
+      seen = seen + 1
+      if seen > offset and #found < count then
+        found[#found + 1] = other
+      end
+    end
+  end
+  return found
+end
+local _, values = seldom1('split_options', job[2])
+local own = type(values.b) == 'table' and values.b or none
+local failed = type(values.f) == 'table' and values.f.failed
+return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
+  ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
+  ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
+  ',"jids":' .. array(count > 0 and members() or none) .. '}'
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -7584,7 +8649,7 @@ local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -7730,7 +8795,7 @@ end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 elseif which == 'watch' then
-local jid, ended = ...
+local jid, ended, some = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -8031,7 +9096,7 @@ local function tell_dependents(jid, ended)
   end
 end
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
     local key = (prefix .. 'j:' .. other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
@@ -9908,9 +10973,9 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
     local key = (prefix .. 'j:' .. other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
@@ -10009,7 +11074,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -13993,190 +15058,18 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, turns = false, false, false
-local seldom2
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+elseif which == 'grow_batches' then
+local batches, ended = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
     end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+    return try(...)
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+  return reply
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  local share = turns and (item.share or item.given.share)
-  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
-    next_score(n / 2, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
-        do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching then
-    seldom2('watch_all', in_order)
-  end
-  return refused
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
-local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -14191,72 +15084,51 @@ local function split_options(text)
   end
   return '', {}
 end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -14276,6 +15148,13 @@ local function names_of(text)
     end
   end
   return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -14321,327 +15200,214 @@ local function remove_tags(jid, tags, first)
     end
   end
 end
-local function forget_failure(jid, queue, failure)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
     end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
     end
-    details = {}
-  until true
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local jid, failure, count = jid, details
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
     end
   end
   do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
     end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
   end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
-  end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return jid, state
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function claim_again(jid, stored)
-  local claim = claim_of(stored)
-  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
-    return claim
-  end
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function more_fields(backoff, options)
-  local more = {}
-  if backoff then
-    more[1], more[2] = 'backoff', backoff
-  end
-  if options and options ~= '' then
-    more[#more + 1] = 'x:o'
-    more[#more + 1] = options
-  end
-  return more
-end
-local function keep_options(item, old, state)
-  local ended = state == 'complete' or state == 'failed'
-  if has_option(old, 'u') then
-    item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
-  end
-  item.watches = has_option(old, 'f')
-  local given = item.given
-  if has_option(old, 'p') then
-    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
-  end
-  local text = merge_options(old, given, ended)
-  if text then
-    item.more = more_fields(item.given.backoff, text)
-    item.old.optionless = text == ''
-  end
-  item.share = has_option(text or old, 'g') and (text or old)
-  turns = turns or item.share and {}
-end
-local function read_old(item)
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace', 'x:o')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if fields[10] then
-    keep_options(item, fields[10], fields[4])
-  end
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = difference(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function is_left(condition, state)
-  if condition == 'finished' then
-    return state ~= 'complete' and state ~= 'failed'
-  elseif condition == 'idle' then
-    return state == 'running'
-  end
-  return true
-end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
-  end
-  if holder and holder ~= item.jid then
-    item.left, item.holder = state, holder
-    return
-  end
-  item.claim, claims[claim.k] = claim, item
-end
-local function read_before(item, before, claims)
-  if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
-      return
-    end
-    read_old(item)
-  end
-  if item.given.claim then
-    read_holder(item, claims)
-    if item.left then
-      return
-    end
-  end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
-    end
-  end
-  item.others, item.waits = others, item.waits or #others > 0
-  item.watches = item.waits and (item.watches or item.given.watches)
-  watching = watching or item.watches
-end
-local function leave(item, worker)
-  local jid, old = item.jid, item.old
-  local queue, owner = old.queue, old.worker
-  adopt_history(jid, old.history)
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    old.lost = owner ~= worker
-    if old.state == 'running' and queue then
-      wake_for_slot(queue)
-    end
-  end
-  if old.state == 'complete' then
-    try('zrem', prefix .. 'completed', jid)
-  elseif old.state == 'failed' then
-    forget_failure(jid, queue, old.failure)
-  end
-  if old.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if old.optionless then
-    call('hdel', item.key, 'x:o')
-  end
-  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
-  for _, other in ipairs(old.ended) do
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
 end
-local function drop_left(items)
-  local kept = 0
-  for i = 1, #items do
-    local item = items[i]
-    items[i] = nil
-    if not item.left then
-      kept = kept + 1
-      items[kept] = item
-    end
-  end
-end
-local function change_claim(item)
-  write_claim(item.jid, item.claim)
-  local before = claim_of(item.claimed)
-  if before and before.k ~= item.claim.k then
-    release_claim(item.jid, item.claimed, 'canceled')
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
-  for i, item in ipairs(in_order) do
-    read_before(item, before, claims)
-    if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-      before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
     end
   end
-  drop_left(in_order)
-  for g = 1, #groups do
-    drop_left(groups[g])
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
-  for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+end
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
+      if has_option(batch.stored, 'f') then
+        watch(jid, ended, batch.members)
+      end
     end
   end
-  for _, item in ipairs(in_order) do
-    if item.claim then
-      change_claim(item)
-    end
-    if item.old then
-      leave(item, worker)
-    end
-  end
-  return refused
-elseif which == 'jids_of' then
-local group = ...
-  local jids = {}
-  for i = 1, #group do
-    jids[i] = group[i].jid
-  end
-  return jids
-elseif which == 'soonest' then
-local group = ...
-  local delay = math.huge
-  for i = 1, #group do
-    delay = math.min(delay, group[i].delay)
-  end
-  return delay
-elseif which == 'watch_all' then
-local items = ...
+end
+end
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -14963,23 +15729,6 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
-  local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
-    end
-    if job[1] == 'failed' then
-      failed[#failed + 1] = other
-    end
-  end
-  for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
-  end
-end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -15045,7 +15794,6 @@ local function publish_end(jid, state)
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
@@ -15057,6 +15805,1043 @@ local function job_ended(jid, stored, state)
   end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
+  end
+end
+local claiming, watching, turns = false, false, false
+local batches = false
+local seldom2
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys, plain, idle = {}, #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = (prefix .. 'j:' .. item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  keys[#keys + 1] = prefix .. 'x:idle'
+  keys[#keys + 1] = prefix .. 'tracked'
+  keys[#keys + 1] = prefix .. 'x:empty'
+  local existing, tracked, known_empty = count_existing(keys), false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local refused
+  if not plain then -- a plain put finds none of its jobs
+    refused = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        local work = {}
+        for i = 1, #group do
+          group[i].state = place(queue, group[i], work)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              seldom1('add_tags', item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return refused
+end
+seldom2 = function(which, ...)
+if which == 'prepare' then
+local worker, groups, in_order = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, 'f')
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
+end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
+  if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
+    read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
+  end
+  local others, problem = needed(item.jid, item.depends, 1, before)
+  if problem then
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
+end
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, refused = {}, {}, {}, {}
+  for i, item in ipairs(in_order) do
+    read_before(item, before, claims)
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
+  end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
+  for _, item in ipairs(in_order) do
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
+    end
+  end
+  for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
+    if item.old then
+      leave(item, worker)
+    end
+  end
+  return refused
+elseif which == 'jids_of' then
+local group = ...
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+elseif which == 'soonest' then
+local group = ...
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
 end
   for i = 1, #items do
@@ -15150,6 +16935,10 @@ end
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
   end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
+  end
   return more_fields(given.backoff, given.o)
 end
 end
@@ -15216,7 +17005,8 @@ while at <= #ARGV do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff or given.batch) and
+      seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -16886,190 +18676,18 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, turns = false, false, false
-local seldom2
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+elseif which == 'grow_batches' then
+local batches, ended = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
     end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+    return try(...)
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+  return reply
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  local share = turns and (item.share or item.given.share)
-  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
-    next_score(n / 2, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
-        do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching then
-    seldom2('watch_all', in_order)
-  end
-  return refused
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
-local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -17084,72 +18702,51 @@ local function split_options(text)
   end
   return '', {}
 end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -17169,6 +18766,13 @@ local function names_of(text)
     end
   end
   return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -17214,327 +18818,214 @@ local function remove_tags(jid, tags, first)
     end
   end
 end
-local function forget_failure(jid, queue, failure)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
     end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
     end
-    details = {}
-  until true
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local jid, failure, count = jid, details
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
     end
   end
   do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
     end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
   end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
-  end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return jid, state
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function claim_again(jid, stored)
-  local claim = claim_of(stored)
-  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
-    return claim
-  end
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function more_fields(backoff, options)
-  local more = {}
-  if backoff then
-    more[1], more[2] = 'backoff', backoff
-  end
-  if options and options ~= '' then
-    more[#more + 1] = 'x:o'
-    more[#more + 1] = options
-  end
-  return more
-end
-local function keep_options(item, old, state)
-  local ended = state == 'complete' or state == 'failed'
-  if has_option(old, 'u') then
-    item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
-  end
-  item.watches = has_option(old, 'f')
-  local given = item.given
-  if has_option(old, 'p') then
-    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
-  end
-  local text = merge_options(old, given, ended)
-  if text then
-    item.more = more_fields(item.given.backoff, text)
-    item.old.optionless = text == ''
-  end
-  item.share = has_option(text or old, 'g') and (text or old)
-  turns = turns or item.share and {}
-end
-local function read_old(item)
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace', 'x:o')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if fields[10] then
-    keep_options(item, fields[10], fields[4])
-  end
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = difference(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function is_left(condition, state)
-  if condition == 'finished' then
-    return state ~= 'complete' and state ~= 'failed'
-  elseif condition == 'idle' then
-    return state == 'running'
-  end
-  return true
-end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
-  end
-  if holder and holder ~= item.jid then
-    item.left, item.holder = state, holder
-    return
-  end
-  item.claim, claims[claim.k] = claim, item
-end
-local function read_before(item, before, claims)
-  if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
-      return
-    end
-    read_old(item)
-  end
-  if item.given.claim then
-    read_holder(item, claims)
-    if item.left then
-      return
-    end
-  end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
-    end
-  end
-  item.others, item.waits = others, item.waits or #others > 0
-  item.watches = item.waits and (item.watches or item.given.watches)
-  watching = watching or item.watches
-end
-local function leave(item, worker)
-  local jid, old = item.jid, item.old
-  local queue, owner = old.queue, old.worker
-  adopt_history(jid, old.history)
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    old.lost = owner ~= worker
-    if old.state == 'running' and queue then
-      wake_for_slot(queue)
-    end
-  end
-  if old.state == 'complete' then
-    try('zrem', prefix .. 'completed', jid)
-  elseif old.state == 'failed' then
-    forget_failure(jid, queue, old.failure)
-  end
-  if old.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if old.optionless then
-    call('hdel', item.key, 'x:o')
-  end
-  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
-  for _, other in ipairs(old.ended) do
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
 end
-local function drop_left(items)
-  local kept = 0
-  for i = 1, #items do
-    local item = items[i]
-    items[i] = nil
-    if not item.left then
-      kept = kept + 1
-      items[kept] = item
-    end
-  end
-end
-local function change_claim(item)
-  write_claim(item.jid, item.claim)
-  local before = claim_of(item.claimed)
-  if before and before.k ~= item.claim.k then
-    release_claim(item.jid, item.claimed, 'canceled')
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
-  for i, item in ipairs(in_order) do
-    read_before(item, before, claims)
-    if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-      before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
     end
   end
-  drop_left(in_order)
-  for g = 1, #groups do
-    drop_left(groups[g])
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
-  for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+end
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
+      if has_option(batch.stored, 'f') then
+        watch(jid, ended, batch.members)
+      end
     end
   end
-  for _, item in ipairs(in_order) do
-    if item.claim then
-      change_claim(item)
-    end
-    if item.old then
-      leave(item, worker)
-    end
-  end
-  return refused
-elseif which == 'jids_of' then
-local group = ...
-  local jids = {}
-  for i = 1, #group do
-    jids[i] = group[i].jid
-  end
-  return jids
-elseif which == 'soonest' then
-local group = ...
-  local delay = math.huge
-  for i = 1, #group do
-    delay = math.min(delay, group[i].delay)
-  end
-  return delay
-elseif which == 'watch_all' then
-local items = ...
+end
+end
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -17856,23 +19347,6 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
-  local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
-    end
-    if job[1] == 'failed' then
-      failed[#failed + 1] = other
-    end
-  end
-  for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
-  end
-end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -17938,7 +19412,6 @@ local function publish_end(jid, state)
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
@@ -17950,6 +19423,1043 @@ local function job_ended(jid, stored, state)
   end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
+  end
+end
+local claiming, watching, turns = false, false, false
+local batches = false
+local seldom2
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys, plain, idle = {}, #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = (prefix .. 'j:' .. item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  keys[#keys + 1] = prefix .. 'x:idle'
+  keys[#keys + 1] = prefix .. 'tracked'
+  keys[#keys + 1] = prefix .. 'x:empty'
+  local existing, tracked, known_empty = count_existing(keys), false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local refused
+  if not plain then -- a plain put finds none of its jobs
+    refused = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        local work = {}
+        for i = 1, #group do
+          group[i].state = place(queue, group[i], work)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              seldom1('add_tags', item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return refused
+end
+seldom2 = function(which, ...)
+if which == 'prepare' then
+local worker, groups, in_order = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, 'f')
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
+end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
+  if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
+    read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
+  end
+  local others, problem = needed(item.jid, item.depends, 1, before)
+  if problem then
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
+end
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, refused = {}, {}, {}, {}
+  for i, item in ipairs(in_order) do
+    read_before(item, before, claims)
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
+  end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
+  for _, item in ipairs(in_order) do
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
+    end
+  end
+  for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
+    if item.old then
+      leave(item, worker)
+    end
+  end
+  return refused
+elseif which == 'jids_of' then
+local group = ...
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+elseif which == 'soonest' then
+local group = ...
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
 end
   for i = 1, #items do
@@ -18043,6 +20553,10 @@ end
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
   end
+  if given.batch then
+    batches = batches or {}
+    batches[required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
+  end
   return more_fields(given.backoff, given.o)
 end
 end
@@ -18094,7 +20608,8 @@ do
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff or given.batch) and
+      seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
@@ -20156,190 +22671,18 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, turns = false, false, false
-local seldom2
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
-  end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
-end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+elseif which == 'grow_batches' then
+local batches, ended = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
     end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+    return try(...)
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+  return reply
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  local share = turns and (item.share or item.given.share)
-  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
-    next_score(n / 2, item.priority)
-  work[n + 2] = item.jid
-  return 'waiting'
-end
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
-        do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', stored_tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching then
-    seldom2('watch_all', in_order)
-  end
-  return refused
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
-local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -20354,72 +22697,51 @@ local function split_options(text)
   end
   return '', {}
 end
-local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
-  if not given.o and gone == '' then
-    return
-  end
-  local letters, values = split_options(old)
-  for letter in string.gmatch(gone, '%a') do
-    letters = string.gsub(letters, letter, '')
-    values[letter] = nil
-  end
-  local added, new = split_options(given.o)
-  for key, value in pairs(new) do
-    values[key] = value
-  end
-  for letter in string.gmatch(added, '%a') do
-    if not string.find(letters, letter, 1, true) then
-      letters = letters .. letter
-    end
-  end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
-end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
   end
 end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
   try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function list_of(text)
   if not text then
@@ -20439,6 +22761,13 @@ local function names_of(text)
     end
   end
   return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -20484,327 +22813,214 @@ local function remove_tags(jid, tags, first)
     end
   end
 end
-local function forget_failure(jid, queue, failure)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
     end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
     end
-    details = {}
-  until true
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local jid, failure, count = jid, details
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
         end
       end
     end
   end
   do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
     end
   end
 end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
   end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
-  end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return jid, state
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function claim_again(jid, stored)
-  local claim = claim_of(stored)
-  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
-    return claim
-  end
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function more_fields(backoff, options)
-  local more = {}
-  if backoff then
-    more[1], more[2] = 'backoff', backoff
-  end
-  if options and options ~= '' then
-    more[#more + 1] = 'x:o'
-    more[#more + 1] = options
-  end
-  return more
-end
-local function keep_options(item, old, state)
-  local ended = state == 'complete' or state == 'failed'
-  if has_option(old, 'u') then
-    item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
-  end
-  item.watches = has_option(old, 'f')
-  local given = item.given
-  if has_option(old, 'p') then
-    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
-  end
-  local text = merge_options(old, given, ended)
-  if text then
-    item.more = more_fields(item.given.backoff, text)
-    item.old.optionless = text == ''
-  end
-  item.share = has_option(text or old, 'g') and (text or old)
-  turns = turns or item.share and {}
-end
-local function read_old(item)
-  local key, depends = item.key, item.depends
-  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
-    'worker', 'history', 'grace', 'x:o')
-  item.old = {
-    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
-    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
-  }
-  item.priority = item.priority or fields[1]
-  item.tags = item.tags or item.old.tags
-  item.retries = item.retries or fields[6]
-  if fields[10] then
-    keep_options(item, fields[10], fields[4])
-  end
-  if #depends == 0 then
-    item.waits = call('scard', key .. '-dependencies') > 0
-    return
-  end
-  local before = call('smembers', key .. '-dependencies')
-  item.old.ended = difference(before, depends, 1)
-  item.waits = #item.old.ended < #before
-end
-local function part_of(item)
-  if item.waits then
-    return 'depends'
-  end
-  return item.delay > 0 and 'scheduled' or 'work'
-end
-local function is_left(condition, state)
-  if condition == 'finished' then
-    return state ~= 'complete' and state ~= 'failed'
-  elseif condition == 'idle' then
-    return state == 'running'
-  end
-  return true
-end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
-  end
-  if holder and holder ~= item.jid then
-    item.left, item.holder = state, holder
-    return
-  end
-  item.claim, claims[claim.k] = claim, item
-end
-local function read_before(item, before, claims)
-  if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
-      return
-    end
-    read_old(item)
-  end
-  if item.given.claim then
-    read_holder(item, claims)
-    if item.left then
-      return
-    end
-  end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
-    end
-  end
-  item.others, item.waits = others, item.waits or #others > 0
-  item.watches = item.waits and (item.watches or item.given.watches)
-  watching = watching or item.watches
-end
-local function leave(item, worker)
-  local jid, old = item.jid, item.old
-  local queue, owner = old.queue, old.worker
-  adopt_history(jid, old.history)
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
-    old.lost = owner ~= worker
-    if old.state == 'running' and queue then
-      wake_for_slot(queue)
-    end
-  end
-  if old.state == 'complete' then
-    try('zrem', prefix .. 'completed', jid)
-  elseif old.state == 'failed' then
-    forget_failure(jid, queue, old.failure)
-  end
-  if old.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if old.optionless then
-    call('hdel', item.key, 'x:o')
-  end
-  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
-  for _, other in ipairs(old.ended) do
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
 end
-local function drop_left(items)
-  local kept = 0
-  for i = 1, #items do
-    local item = items[i]
-    items[i] = nil
-    if not item.left then
-      kept = kept + 1
-      items[kept] = item
-    end
-  end
-end
-local function change_claim(item)
-  write_claim(item.jid, item.claim)
-  local before = claim_of(item.claimed)
-  if before and before.k ~= item.claim.k then
-    release_claim(item.jid, item.claimed, 'canceled')
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
-  for i, item in ipairs(in_order) do
-    read_before(item, before, claims)
-    if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
-      before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
     end
   end
-  drop_left(in_order)
-  for g = 1, #groups do
-    drop_left(groups[g])
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
-  for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+end
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
+      if has_option(batch.stored, 'f') then
+        watch(jid, ended, batch.members)
+      end
     end
   end
-  for _, item in ipairs(in_order) do
-    if item.claim then
-      change_claim(item)
-    end
-    if item.old then
-      leave(item, worker)
-    end
-  end
-  return refused
-elseif which == 'jids_of' then
-local group = ...
-  local jids = {}
-  for i = 1, #group do
-    jids[i] = group[i].jid
-  end
-  return jids
-elseif which == 'soonest' then
-local group = ...
-  local delay = math.huge
-  for i = 1, #group do
-    delay = math.min(delay, group[i].delay)
-  end
-  return delay
-elseif which == 'watch_all' then
-local items = ...
+end
+end
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -21126,23 +23342,6 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
-  local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
-    end
-    if job[1] == 'failed' then
-      failed[#failed + 1] = other
-    end
-  end
-  for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
-  end
-end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
@@ -21208,7 +23407,6 @@ local function publish_end(jid, state)
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
@@ -21220,6 +23418,1043 @@ local function job_ended(jid, stored, state)
   end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
+  end
+end
+local claiming, watching, turns = false, false, false
+local batches = false
+local seldom2
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+local function next_score(n, priority)
+  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local micros = string.sub(stamp, 12)
+    if n == 0 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. micros
+    end
+    local later = micros + n
+    if later < 1000000 then
+      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
+    end
+  end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+end
+local function place(queue, item, work)
+  if item.waits then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
+    return 'depends'
+  elseif item.delay > 0 then
+    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
+    return 'scheduled'
+  end
+  local n = #work
+  local share = turns and (item.share or item.given.share)
+  work[n + 1] = share and seldom1('fair_score', queue, item.priority, share, turns) or
+    next_score(n / 2, item.priority)
+  work[n + 2] = item.jid
+  return 'waiting'
+end
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys, plain, idle = {}, #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = (prefix .. 'j:' .. item.jid)
+    item.key, keys[i] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  keys[#keys + 1] = prefix .. 'x:idle'
+  keys[#keys + 1] = prefix .. 'tracked'
+  keys[#keys + 1] = prefix .. 'x:empty'
+  local existing, tracked, known_empty = count_existing(keys), false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local refused
+  if not plain then -- a plain put finds none of its jobs
+    refused = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then -- see docs/wake.md
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        local work = {}
+        for i = 1, #group do
+          group[i].state = place(queue, group[i], work)
+        end
+        do
+          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
+            local stored_tags = '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if #tags > 0 then
+              seldom1('add_tags', item.jid, tags, 1)
+              stored_tags = cjson.encode(tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', stored_tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return refused
+end
+seldom2 = function(which, ...)
+if which == 'prepare' then
+local worker, groups, in_order = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function forget_failure(jid, queue, failure)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  local state, claim = job[1] or '', claim_of(job[2])
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, state
+  end
+  local ended = state == '' or state == 'complete' or state == 'failed'
+  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return jid, state
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function more_fields(backoff, options)
+  local more = {}
+  if backoff then
+    more[1], more[2] = 'backoff', backoff
+  end
+  if options and options ~= '' then
+    more[#more + 1] = 'x:o'
+    more[#more + 1] = options
+  end
+  return more
+end
+local function keep_options(item, old, state)
+  local ended = state == 'complete' or state == 'failed'
+  if has_option(old, 'u') then
+    item.claimed = old
+    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+  end
+  item.watches = has_option(old, 'f')
+  local given = item.given
+  if has_option(old, 'p') then
+    given = {o = given.o, drop = (given.drop or '') .. 'p'} -- progress ends with any put
+  end
+  local text = merge_options(old, given, ended)
+  if text then
+    item.more = more_fields(item.given.backoff, text)
+    item.old.optionless = text == ''
+  end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
+end
+local function read_old(item)
+  local key, depends = item.key, item.depends
+  local fields = call('hmget', key, 'priority', 'tags', 'queue', 'state', 'failure', 'retries',
+    'worker', 'history', 'grace', 'x:o')
+  item.old = {
+    tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
+    worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+  }
+  item.priority = item.priority or fields[1]
+  item.tags = item.tags or item.old.tags
+  item.retries = item.retries or fields[6]
+  if fields[10] then
+    keep_options(item, fields[10], fields[4])
+  end
+  if #depends == 0 then
+    item.waits = call('scard', key .. '-dependencies') > 0
+    return
+  end
+  local before = call('smembers', key .. '-dependencies')
+  item.old.ended = difference(before, depends, 1)
+  item.waits = #item.old.ended < #before
+end
+local function part_of(item)
+  if item.waits then
+    return 'depends'
+  end
+  return item.delay > 0 and 'scheduled' or 'work'
+end
+local function is_left(condition, state)
+  if condition == 'finished' then
+    return state ~= 'complete' and state ~= 'failed'
+  elseif condition == 'idle' then
+    return state == 'running'
+  end
+  return true
+end
+local function read_holder(item, claims)
+  local claim = item.given.claim
+  local holder, state = holder_of(claim.k)
+  local earlier = claims[claim.k]
+  if earlier then
+    holder, state = earlier.jid, earlier.waits and 'depends' or
+      earlier.delay > 0 and 'scheduled' or 'waiting'
+  end
+  if holder and holder ~= item.jid then
+    item.left, item.holder = state, holder
+    return
+  end
+  item.claim, claims[claim.k] = claim, item
+end
+local function read_before(item, before, claims)
+  if call('exists', item.key) == 1 then
+    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local state = condition and call('hget', item.key, 'state') or ''
+    if condition and is_left(condition, state) then
+      item.left = state
+      return
+    end
+    read_old(item)
+  end
+  if item.given.claim then
+    read_holder(item, claims)
+    if item.left then
+      return
+    end
+  end
+  local others, problem = needed(item.jid, item.depends, 1, before)
+  if problem then
+    do
+      local area, message = 'Put', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+  item.others, item.waits = others, item.waits or #others > 0
+  item.watches = item.waits and (item.watches or item.given.watches)
+  watching = watching or item.watches
+end
+local function leave(item, worker)
+  local jid, old = item.jid, item.old
+  local queue, owner = old.queue, old.worker
+  adopt_history(jid, old.history)
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if owner and owner ~= '' then
+    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    old.lost = owner ~= worker
+    if old.state == 'running' and queue then
+      wake_for_slot(queue)
+    end
+  end
+  if old.state == 'complete' then
+    try('zrem', prefix .. 'completed', jid)
+  elseif old.state == 'failed' then
+    forget_failure(jid, queue, old.failure)
+  end
+  if old.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if old.optionless then
+    call('hdel', item.key, 'x:o')
+  end
+  remove_tags(jid, difference(old.tags, item.tags, 1), 1)
+  for _, other in ipairs(old.ended) do
+    undepend(jid, other)
+  end
+end
+local function drop_left(items)
+  local kept = 0
+  for i = 1, #items do
+    local item = items[i]
+    items[i] = nil
+    if not item.left then
+      kept = kept + 1
+      items[kept] = item
+    end
+  end
+end
+local function change_claim(item)
+  write_claim(item.jid, item.claim)
+  local before = claim_of(item.claimed)
+  if before and before.k ~= item.claim.k then
+    release_claim(item.jid, item.claimed, 'canceled')
+  end
+end
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, refused = {}, {}, {}, {}
+  for i, item in ipairs(in_order) do
+    read_before(item, before, claims)
+    if not item.left then
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      before[item.jid] = 'put'
+    elseif item.checked ~= 'new' or item.holder then
+      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+    end
+  end
+  drop_left(in_order)
+  for g = 1, #groups do
+    drop_left(groups[g])
+  end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
+  for _, item in ipairs(in_order) do
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
+    end
+  end
+  for _, item in ipairs(in_order) do
+    if item.claim then
+      change_claim(item)
+    end
+    if item.old then
+      leave(item, worker)
+    end
+  end
+  return refused
+elseif which == 'jids_of' then
+local group = ...
+  local jids = {}
+  for i = 1, #group do
+    jids[i] = group[i].jid
+  end
+  return jids
+elseif which == 'soonest' then
+local group = ...
+  local delay = math.huge
+  for i = 1, #group do
+    delay = math.min(delay, group[i].delay)
+  end
+  return delay
+elseif which == 'watch_all' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, entry(popped, '"popped"', worker))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = (prefix .. 'j:' .. jid) .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function delete_failed(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  if job[1] ~= 'failed' then
+    return false
+  elseif try('exists', key .. '-dependents') == 1 then
+    return true
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  return false
+end
+local function file_failure(jid, keep)
+  local seconds = finite(keep, -1)
+  if seconds < 0 then
+    return
+  end
+  local filed = prefix .. 'failed-jobs-list'
+  if type(try('zadd', filed, stamp, jid)) == 'table' then
+    return
+  end
+  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    if delete_failed(old[i]) then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
+  return finite(values[1], 100), values[2]
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function fail_dependent(jid, queue, message)
+  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
+  if add_failure(jid, group) then
+    return false
+  end
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  file_failure(jid, keep)
+  return true
+end
+local function let_run(jid, other)
+  undepend(jid, other)
+  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
+    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  end
+end
+local function tell(jid, other, group)
+  local key = (prefix .. 'j:' .. jid)
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if policy['do'] == 'run' then
+    let_run(jid, other)
+  elseif fail_dependent(jid, job[2],
+    'It depends on ' .. other .. ', which has failed in ' .. group) then
+    return job[3]
+  end
+end
+local function group_of(jid)
+  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told = {jid}, 1, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local stored = tell(dependents[i], other, group)
+      if stored then
+        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
+        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
+      end
+    end
+    at, told = at + 1, told + #dependents
+  end
+end
+local function watch(jid, ended, some)
+  local failed = {}
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+    local key = (prefix .. 'j:' .. other)
+    local job = try('hmget', key, 'state', 'x:o')
+    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
+      call('hset', key, 'x:o', 'd' .. stored)
+    end
+    if job[1] == 'failed' then
+      failed[#failed + 1] = other
+    end
+  end
+  for _, other in ipairs(failed) do
+    tell_dependents(other, ended)
   end
 end
   for i = 1, #items do
@@ -21313,6 +24548,10 @@ end
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
   end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
+  end
   return more_fields(given.backoff, given.o)
 end
 end
@@ -21381,7 +24620,8 @@ repeat
     delay = delay,
     checked = checked or false,
     depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom2('read_rare', given, checked) or none,
+    more = (given.o or given['if'] or given.backoff or given.batch) and
+      seldom2('read_rare', given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,

@@ -1468,9 +1468,9 @@ local function tell_dependents(jid, ended)
     at, told = at + 1, told + #dependents
   end
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
     local key = (prefix .. 'j:' .. other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
@@ -1569,7 +1569,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then

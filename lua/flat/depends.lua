@@ -73,7 +73,7 @@ local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -219,7 +219,7 @@ end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 elseif which == 'watch' then
-local jid, ended = ...
+local jid, ended, some = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -520,7 +520,7 @@ local function tell_dependents(jid, ended)
   end
 end
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
     local key = (prefix .. 'j:' .. other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then

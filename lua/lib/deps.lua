@@ -7,13 +7,16 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
+-- What an open batch waits for besides its members: no job has this jid, so nobody completes it.
+local OPEN = 'x:open'
+
 -- The jobs in the list, from first on, that a job has to wait for: those that exist, or are put
 -- before it by this call, and are not complete. Or nil, and why one of them can't be read.
 local function needed(jid, list, first, before) -- cold
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = other == OPEN and 'open' or before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then

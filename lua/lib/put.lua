@@ -4,6 +4,7 @@
 -- one set, adding them to it is the first write, so nothing has to be read.
 
 -- @include "lib/base.lua"
+-- @include "lib/batch.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
@@ -27,6 +28,9 @@
 -- Whether jobs of this call claim unique keys, and whether some want to know if others fail. If some
 -- have a fair share of their queue, turns is a table.
 local claiming, watching, turns = false, false, false
+
+-- The batches that get members by this call, by jid, or false.
+local batches = false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -204,6 +208,22 @@ local function change_claim(item) -- cold
   end
 end
 
+-- Makes a job wait for others, or fails before anything is written.
+local function must_link(jid, others, added) -- cold
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+
+-- Makes a batch wait for more members. Returns how many it did not wait for before.
+local function link_members(jid, members, added) -- cold
+  local dependencies = job_key(jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
@@ -223,10 +243,15 @@ local function prepare(worker, groups, in_order) -- cold
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -383,7 +408,7 @@ end
 -- by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  local keys, plain, idle = {}, #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
@@ -417,6 +442,9 @@ local function put(worker, groups, in_order)
   if watching then
     watch_all(in_order)
   end
+  if batches then
+    grow_batches(batches, job_ended)
+  end
   return refused
 end
 
@@ -434,6 +462,10 @@ local function read_rare(given, checked) -- cold
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -468,7 +500,8 @@ local function read_put(queue, at, first, last, checked)
     delay = delay,
     checked = checked or false,
     depends = given.depends and read_dependencies('Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and read_rare(given, checked) or none,
+    more = (given.o or given['if'] or given.backoff or given.batch) and
+      read_rare(given, checked) or none,
     priority = given.priority and number('Put', 'priority', given.priority) or false,
     retries = given.retries and number('Put', 'retries', given.retries) or false,
     tags = given.tags and names('Put', 'tags', given.tags) or false,
