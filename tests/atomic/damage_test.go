@@ -106,6 +106,9 @@ var commands = []string{
 	"wake|30|a|b",
 	"await|30|parent",
 	"progress|30|w1|parent||1|2|note",
+	"batch.commit|30|batch",
+	"put|30|w1|a|new|K|{}|0|batch|batch",
+	"put.many|30|w1||a|new 1|K|{}|0|2|batch|batch|b|new 2|K|{}|10|2|batch|batch|a|failed|K|{}|0|2|batch|batch",
 	"progress|30|w1|parent||1|2||in b||2|2||other parent||1|2|",
 }
 

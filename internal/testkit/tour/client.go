@@ -98,6 +98,20 @@ func Client(t testing.TB, c *qless.Client) {
 	do(errOf(c.Wait(ctx, waited, qless.OnProgress(func(qless.Progress) {}))))
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
 
+	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
+	do(err)
+	members, err := batch.Add(ctx, "batches", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}})
+	do(err)
+	jobs, err = c.Queue("batches").Pop(ctx, 1)
+	do(err)
+	do(jobs[0].Complete(ctx))
+	do(batch.Commit(ctx))
+	do(errOf(batch.Status(ctx)))
+	do(errOf(batch.Pending(ctx, qless.Range{})))
+	do(errOf(c.Results(ctx, jobs[0].JID)))
+	require.Contains(t, members, jobs[0].JID)
+	do(batch.Cancel(ctx))
+
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
 	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"), qless.Fair("tour"))
