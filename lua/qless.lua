@@ -2935,6 +2935,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -2950,6 +2958,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -16374,6 +16384,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -16389,6 +16407,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -19992,6 +20012,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -20007,6 +20035,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -23987,6 +24017,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -24002,6 +24040,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then

@@ -75,7 +75,7 @@ func drawPutMany(d *dice) step {
 		}
 	}
 	// Of jobs that change what they claim in one call, the keys of before the call count.
-	if slices.ContainsFunc(s.Many, func(one step) bool { return d.m.jobs[one.JID] != nil }) {
+	if slices.ContainsFunc(s.Many, func(one step) bool { return d.m.jobs[one.JID].isHolder() }) {
 		for i := range s.Many {
 			s.Many[i].Unique = ""
 		}
@@ -86,6 +86,11 @@ func drawPutMany(d *dice) step {
 		}
 	}
 	return s
+}
+
+// isHolder reports whether a job may have a unique key.
+func (j *job) isHolder() bool {
+	return j != nil && j.options.claim != nil && (!j.isOver() || j.options.claim.Mode == "for")
 }
 
 func predictPutMany(m *queues, s step) outcome {
