@@ -11,6 +11,8 @@ import (
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
+	Batch    *batchOption      `json:"b,omitempty"`
+	Fair     *fairShare        `json:"g,omitempty"`
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
 	OnLost   Place             `json:"q,omitempty"`
@@ -30,6 +32,12 @@ type jobOptions struct {
 // letters returns the letter of each option that is set, which is its name in the JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
+	if o.Batch != nil {
+		letters = append(letters, 'b')
+	}
+	if o.Fair != nil {
+		letters = append(letters, 'g')
+	}
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
 	}
@@ -89,6 +97,9 @@ func parseJobOptions(text string) jobOptions {
 // apply sets the fields of a job that show its options. The others are set already.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
+	if o.Fair != nil {
+		j.Tenant = string(o.Fair.Tenant)
+	}
 	j.LockTime = max(o.LockTime.Duration(), 0)
 	if o.Policy != nil {
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
@@ -103,9 +114,12 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	o := jobOptions{Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim}
 	c.storeLock(&o)
 	c.storeLifetimes(&o)
+	if c.opensBatch {
+		o.Batch = &batchOption{}
+	}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}

@@ -12,14 +12,17 @@ import (
 // Options of calls. The type of an option determines which calls accept it.
 type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [At],
-	// [Delay], [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [KeepFailedFor], [KeepFor], [LockTime], [OnFailure], [OnLost], [Priority], [Retries],
-	// [RunFor], [StartBy], [Tags], [TTL] or [Unique].
+	// [Delay], [DependsOn], [Fair], [FairWeight], [Header], [Headers], [IfAbsent], [IfFinished],
+	// [IfNotRunning], [JID], [KeepFailedFor], [KeepFor], [LockTime], [OnFailure], [OnLost],
+	// [Priority], [Retries], [RunFor], [StartBy], [Tags], [TTL] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
 	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
+
+	// A WaitOption is an option for [Client.Wait]: [OnProgress].
+	WaitOption interface{ applyWait(*callOptions) }
 
 	// A PopOption is an option for [Queue.Pop]: [LockTime].
 	PopOption interface{ applyPop(*callOptions) }
@@ -59,6 +62,13 @@ type callOptions struct {
 	conditions []condition // at most one, or the same several times, once checked
 
 	onFailure OnFailure
+
+	onProgress OnProgress // of a wait
+
+	fair *FairOption
+
+	opensBatch bool   // it is the callback of a new batch
+	batch      string // of which it is a member
 
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
@@ -232,6 +242,9 @@ func (c *callOptions) check(op string) error {
 		return err
 	}
 	if err := c.unique.check(op, c.jid); err != nil {
+		return err
+	}
+	if err := c.fair.check(op, c.jid, c.priority); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -63,6 +63,9 @@ func (p *put) check() error {
 // checkJID returns an error if the key of a job with this id would be the key of another job's
 // list. The jid is that of the job that the call is about.
 func checkJID(op, jid, id string) error {
+	if id == openBatch {
+		return invalid(op, jid, "no job can have the jid %s", id)
+	}
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		if strings.HasSuffix(id, suffix) {
 			return invalid(op, jid, "the jid %q ends in %s: no job can have it", id, suffix)
@@ -90,8 +93,13 @@ func (p *put) optionArgs(args []any) []any {
 	if p.options.at != nil {
 		args = append(args, "at", wire.FormatTime(*p.options.at))
 	}
-	if len(p.options.depends) > 0 {
+	if p.options.opensBatch {
+		args = append(args, "depends", jsonList([]string{openBatch}))
+	} else if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
+	}
+	if p.options.batch != "" {
+		args = append(args, "batch", p.options.batch)
 	}
 	if len(p.options.conditions) > 0 && !p.isNew {
 		args = append(args, "if", string(p.options.conditions[0]))

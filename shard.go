@@ -72,11 +72,7 @@ func (s *Shards) Clients() []*Client { return slices.Clone(s.clients) }
 func (s *Shards) ClientFor(queue, jid string) *Client {
 	name := queue
 	if s.key == ShardByJID {
-		name = jid
-		if hasHashTag(jid) {
-			_, rest, _ := strings.Cut(jid, "{")
-			name, _, _ = strings.Cut(rest, "}")
-		}
+		name = shardName(jid)
 	}
 	return slices.MaxFunc(s.clients, func(a, b *Client) int {
 		return cmp.Compare(weight(a, name), weight(b, name))

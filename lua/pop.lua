@@ -15,7 +15,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcount
---          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+--          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

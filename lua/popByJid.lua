@@ -10,7 +10,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zscore
+--          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -11,6 +11,7 @@
 --          drop letters: options that an existing job loses;
 --          if absent, finished or idle: a job that is there is left as it is, unless it is complete
 --          or failed (finished), or unless it is not running (idle);
+--          batch jid: the job becomes a member of this batch, unless it is left as it is;
 --          new 1 in place of checked 1: the same, from a caller whose jid is a fresh random one. A
 --          job that is there comes from the same call, sent before, and is left as it is
 -- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
@@ -21,7 +22,7 @@
 -- Waits    for replicas
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zscore
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/put.lua"
 

@@ -13,7 +13,7 @@
 -- Waits    for replicas
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zscore
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"

@@ -64,9 +64,10 @@ end
 
 
 
+
+
+
 local seldom1
-
-
 
 
 

@@ -8,6 +8,7 @@
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
@@ -147,7 +148,7 @@ local function advance(item, cap) -- cold
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
+    call('zadd', queue_key(queue, 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)

@@ -4,6 +4,7 @@
 -- one set, adding them to it is the first write, so nothing has to be read.
 
 -- @include "lib/base.lua"
+-- @include "lib/batch.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
@@ -11,6 +12,7 @@
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/expiry.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
@@ -26,8 +28,11 @@
 -- @include "lib/work.lua"
 
 -- Whether jobs of this call claim unique keys, whether some want to know if others fail, and whether
--- some have lifetimes.
-local claiming, watching, mortal = false, false, false
+-- some have lifetimes. If some have a fair share of their queue, turns is a table.
+local claiming, watching, mortal, turns = false, false, false, false
+
+-- The batches that get members by this call, by jid, or false.
+local batches = false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -52,10 +57,14 @@ local function keep_options(item, old, state) -- cold
   end
   item.watches = has_option(old, 'f')
   local given = item.given
+  local drop = given.drop or ''
   if not ended and is_over(item.jid, old, 'waiting') then
-    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+    drop = drop .. 'st'
   end
-  local text = merge_options(old, given, ended)
+  if has_option(old, 'p') then
+    drop = drop .. 'p' -- progress ends with any put
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if has_lifetime(text or old) then
     text = renew_lifetimes(text or old)
     mortal = true
@@ -65,6 +74,8 @@ local function keep_options(item, old, state) -- cold
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
@@ -226,6 +237,22 @@ local function change_claim(item) -- cold
   end
 end
 
+-- Makes a job wait for others, or fails before anything is written.
+local function must_link(jid, others, added) -- cold
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+
+-- Makes a batch wait for more members. Returns how many it did not wait for before.
+local function link_members(jid, members, added) -- cold
+  local dependencies = job_key(jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
@@ -245,10 +272,15 @@ local function prepare(worker, groups, in_order) -- cold
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -303,10 +335,13 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score
-      if item.priority or not first then
+      local score, share = false, turns and (item.share or item.given.share)
+      if share then
+        score = fair_score(queue, item.priority, share, turns)
+      end
+      if not score and (item.priority or not first) then
         score = fractional_score(n, item.priority)
-      else
+      elseif not score then
         score = n == 0 and first or string.format('-0.%016d', digits + n)
       end
       if n == 0 then
@@ -434,7 +469,7 @@ local function put(worker, groups, in_order)
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
   -- none of them. The list has room for one job at once, because growing a table is expensive.
   local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming, false
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
@@ -467,6 +502,9 @@ local function put(worker, groups, in_order)
   if mortal then
     enter_lives(in_order)
   end
+  if batches then
+    grow_batches(batches, job_ended)
+  end
   return refused
 end
 
@@ -485,6 +523,12 @@ local function read_rare(given, checked, delay) -- cold
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -498,7 +542,7 @@ local function add_given(item, given) -- cold
   if given.at then
     item.delay = math.max(number('Put', 'at', given.at) - now, 0)
   end
-  if given.o or given['if'] or given.backoff then
+  if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
   item.priority = given.priority and number('Put', 'priority', given.priority) or false

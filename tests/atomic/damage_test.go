@@ -28,6 +28,8 @@ var commands = []string{
 	"put|30|w1|a|unique|K|{}|0|o|u¦{\"u\":{\"k\":\"another\"}}",
 	"put.many|30|w1||a|new 1|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}" +
 		"|b|new 2|K|{}|0|2|o|u¦{\"u\":{\"k\":\"new\"}}|a|failed too|K|{}|0|0",
+	"put|30|w1|a|new|K|{}|0|o|g¦{\"g\":{\"t\":\"tenant\"}}",
+	"put.many|30|w1||a|new 1|K|{}|0|2|o|g¦{\"g\":{\"t\":\"tenant\"}}|a|failed|K|{}|0|2|o|g¦{\"g\":{\"t\":\"other\"}}",
 	"cancel|30|unique",
 	"put|30|w1|a|new|K|{}|0|o|skK¦{\"s\":60,\"k\":60,\"K\":60}",
 	"put|200|w1|a|new|K|{}|0|o|t¦{\"t\":60}|at|1700000230",
@@ -121,6 +123,11 @@ var commands = []string{
 	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
 	"await|30|parent",
+	"progress|30|w1|parent||1|2|note",
+	"batch.commit|30|batch",
+	"put|30|w1|a|new|K|{}|0|batch|batch",
+	"put.many|30|w1||a|new 1|K|{}|0|2|batch|batch|b|new 2|K|{}|10|2|batch|batch|a|failed|K|{}|0|2|batch|batch",
+	"progress|30|w1|parent||1|2||in b||2|2||other parent||1|2|",
 }
 
 // A damage is done to a key that is there, or would be.

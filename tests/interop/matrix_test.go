@@ -23,6 +23,7 @@ var features = map[string][]qless.PutOption{
 	"lifetimes":  {qless.StartBy(time.Hour), qless.TTL(time.Hour)},
 	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
 	"on failure": {qless.OnFailureRun},
+	"fair":       {qless.Fair("tenant")},
 	"unique":     {qless.Unique("account", 7)},
 }
 
@@ -118,5 +119,36 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// Who completes the last member of a batch releases its callback, which anybody can run.
+func TestOthersEndABatch(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		ours, err := qless.New(server.Client(t), qless.WithWorkerName("ours"))
+		require.NoError(t, err)
+		must(t, them, "begin", args{"worker": "theirs"})
+		batch, err := ours.NewBatch(t.Context(), "callbacks", "Done", nil, qless.OnFailureRun)
+		require.NoError(t, err)
+		members, err := batch.Add(t.Context(), "q", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}, {Klass: "K"}})
+		require.NoError(t, err)
+		complete := func(jid string) {
+			must(t, them, "pop", args{"queue": "q"})
+			must(t, them, "complete", args{"jid": jid})
+		}
+		state := func() qless.State {
+			job, err := ours.Job(t.Context(), batch.ID())
+			require.NoError(t, err)
+			return job.State
+		}
+		complete(members[0])
+		complete(members[1])
+		require.NoError(t, batch.Commit(t.Context()))
+		require.Equal(t, qless.StateDepends, state())
+		complete(members[2])
+		require.Equal(t, qless.StateWaiting, state())
+		must(t, them, "pop", args{"queue": "callbacks"})
+		must(t, them, "complete", args{"jid": batch.ID()})
+		require.Equal(t, qless.StateComplete, state())
 	})
 }
