@@ -34,6 +34,7 @@ type (
 // callOptions holds the options of a call. Nil and zero mean not set.
 type callOptions struct {
 	jid      string
+	named    bool // the caller has chosen the jid
 	priority *int
 	retries  *int
 	tags     []string
@@ -87,8 +88,13 @@ func applyOptions[O any](
 // idempotent.
 type JID string
 
-func (o JID) applyPut(c *callOptions)   { c.jid = string(o) }
+func (o JID) applyPut(c *callOptions)   { c.jid, c.named = string(o), o != "" }
 func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
+
+// A givenJID is the jid of a job that this package has chosen.
+type givenJID string
+
+func (o givenJID) applyPut(c *callOptions) { c.jid = string(o) }
 
 // Priority is the priority of a job. Jobs with a higher priority are popped first. The default is
 // 0, or what the job had.
@@ -224,7 +230,7 @@ func (c *callOptions) check(op string) error {
 	if err := c.onFailure.check(op, c.jid); err != nil {
 		return err
 	}
-	if err := c.unique.check(op, c.jid); err != nil {
+	if err := c.checkUnique(op); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

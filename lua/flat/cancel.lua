@@ -7,7 +7,7 @@
 -- Cost     14 commands a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
 --          zrem zscore
 
 local call = redis.call
@@ -47,6 +47,23 @@ local seldom1
 
 
 
+
+
+
+
+
+
+
+
+
+
+
+local function read_job_to_cancel(jid)
+  local key = (prefix .. 'j:' .. jid)
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -80,18 +97,8 @@ end
     end
   end
   return found
-end
-end
-
-
-
-
-
-
-
-
-
-local function job_ended(jid, stored, state)
+elseif which == 'canceled_with_options' then
+local jid, stored = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -466,6 +473,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -476,6 +500,18 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
+local function hand_back(stored)
+  local _, values = split_options(stored)
+  local claim = claim_of(stored)
+  local others = claim and type(values.f) == 'table' and values.f.of
+  for _, other in ipairs(type(others) == 'table' and others or {}) do
+    local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
+    local theirs = claim_on(claim.k, job[1], job[2])
+    if theirs and theirs.m ~= 'for' and not stored_claim(claim.k) then
+      write_claim(other, theirs)
+    end
+  end
+end
 local function publish_end(jid, state)
   local message = state ~= 'canceled' and read_end(try, jid)
   if not message or #message > 65536 then
@@ -483,6 +519,7 @@ local function publish_end(jid, state)
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
+local function job_ended(jid, stored, state)
   if state ~= 'canceled' and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
   end
@@ -496,17 +533,26 @@ end
     tell_dependents(jid, job_ended)
   end
 end
+  job_ended(jid, stored, 'canceled')
+  if has_option(stored, 'f') and has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
+end
 
 local among = {}
 for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. ARGV[i]) .. '-dependents')) do
-    if not among[dependent] then
-      do
-        local area, message = 'Cancel', ARGV[i] .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-        error(area .. '(): ' .. message)
+  do
+    local jid, among = ARGV[i], among
+    for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. jid) .. '-dependents')) do
+      if not among[dependent] then
+        do
+          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
+          error(area .. '(): ' .. message)
+        end
       end
     end
   end
@@ -515,11 +561,7 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    local key = (prefix .. 'j:' .. jid)
-    if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-      jobs[jid].dependencies = call('smembers', key .. '-dependencies')
-    end
+    jobs[jid] = jobs[jid] or read_job_to_cancel(jid)
   end
   return jobs
 end
@@ -643,7 +685,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], 'canceled')
+      seldom1('canceled_with_options', jid, job[6])
     end
   until true
   if jobs[jid][1] ~= 'complete' then

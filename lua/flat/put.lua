@@ -11,10 +11,15 @@
 --          drop letters: options that an existing job loses;
 --          if absent, finished or idle: a job that is there is left as it is, unless it is complete
 --          or failed (finished), or unless it is not running (idle);
+--          replace delay or due: if another job holds the unique key of the option u, the job takes
+--          its place, with a delay that begins again (delay), or due when it was (due); or it waits
+--          for that one if it is running. A job that has the jid of the put is left as it is;
+--          within n: with replace delay, at most n seconds after the first put of the waiting job;
 --          new 1 in place of checked 1: the same, from a caller whose jid is a fresh random one. A
 --          job that is there comes from the same call, sent before, and is left as it is
 -- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
---          as it is because of the pair if
+--          as it is because of the pair if, or of its unique key; an array of the jid of the job
+--          that was replaced and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     a new job: 6 commands, 3 more for each tag or dependency
 -- Repeat   once, unless new
@@ -192,6 +197,7 @@ end
 
 
 
+
 local claiming, watching = false, false
 
 local function apart(priority)
@@ -226,7 +232,7 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  work[n + 1], work[n + 2] = item.score or next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
 
@@ -258,9 +264,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
+  local found
   if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+    found = seldom1('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -366,7 +372,7 @@ local function put(worker, groups, in_order)
   if watching then
     seldom1('watch_all', in_order)
   end
-  return refused
+  return found
 end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
@@ -417,6 +423,9 @@ elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -627,21 +636,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -667,6 +682,84 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid))
+  local score = not due and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, (prefix .. 'j:' .. jid)
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f = {['do'] = 'run', of = {jid}}
+  item.depends, item.watches = {jid}, true
+  item.claim = item.given.claim
+  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -740,44 +833,74 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.text then
+    item.more = more_fields(given.backoff, item.text)
+  end
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local state = condition and call('hget', item.key, 'state') or ''
     if condition and is_left(condition, state) then
       item.left = state
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -829,14 +952,15 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -857,7 +981,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -1340,6 +1464,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject('Put', 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject('Put', 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number('Put', 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -1360,6 +1495,7 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    read_replace(given)
   end
   return more_fields(given.backoff, given.o)
 end

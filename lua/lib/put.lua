@@ -15,6 +15,7 @@
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
+-- @include "lib/replace.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -97,47 +98,75 @@ local function is_left(condition, state)
   return true
 end
 
--- Finds out whether another job has the unique key that an item claims. claims holds the items that
--- have claimed keys before it.
-local function read_holder(item, claims) -- cold
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+-- Finds out whether another job has the unique key that an item claims, and if so, whether the item
+-- replaces it. before and claims are as in read_before.
+local function read_holder(item, before, claims) -- cold
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.text then
+    item.more = more_fields(given.backoff, item.text)
+  end
 end
 
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
--- claims those of them that claim unique keys. A put that leaves the job as it is, or is refused
--- because of its unique key, only gets left, the state of the job that is there.
+-- claims those items that claim unique keys, or did so when the same call was sent before. A put
+-- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
+-- of the job that is there.
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    end
     local state = condition and call('hget', item.key, 'state') or ''
     if condition and is_left(condition, state) then
       item.left = state
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    reject('Put', problem)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      reject('Put', problem)
+    end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -199,16 +228,18 @@ end
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
--- state, without those that are here because they are put for the second time.
+-- state, without those that are here because they are put for the second time. It also has those
+-- that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(worker, groups, in_order) -- cold
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -229,7 +260,7 @@ local function prepare(worker, groups, in_order) -- cold
       leave(item, worker)
     end
   end
-  return refused
+  return found
 end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
@@ -273,7 +304,7 @@ local function place(queue, item, work)
     return 'scheduled'
   end
   local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
+  work[n + 1], work[n + 2] = item.score or next_score(n / 2, item.priority), item.jid
   return 'waiting'
 end
 
@@ -366,7 +397,7 @@ local function watch_all(items) -- cold
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call,
+-- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
 -- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
 -- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
 -- by name, and more lists other fields and their values.
@@ -394,9 +425,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
+  local found
   if not plain then -- a plain put finds none of its jobs
-    refused = prepare(worker, groups, in_order)
+    found = prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -406,7 +437,7 @@ local function put(worker, groups, in_order)
   if watching then
     watch_all(in_order)
   end
-  return refused
+  return found
 end
 
 
@@ -421,6 +452,7 @@ local function read_rare(given, checked) -- cold
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    read_replace(given)
   end
   return more_fields(given.backoff, given.o)
 end
@@ -464,8 +496,8 @@ local function read_put(queue, at, first, last, checked)
   }
 end
 
--- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the jid
--- and the state of the job that is there.
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or what
+-- prepare says about it: the jid and the state of the job that is there.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local item = read_put(queue, at + 2, at + 6, #ARGV)

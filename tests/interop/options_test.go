@@ -63,3 +63,35 @@ func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 		require.NoError(t, put(qless.IfFinished()))
 	})
 }
+
+// A job that follows one that the others run is released when they complete it. If they fail it, a
+// further put replaces the one that waits.
+func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		client, err := qless.New(server.Client(t))
+		require.NoError(t, err)
+		queue := client.Queue("q")
+		trigger := func(data int) *qless.Job {
+			jid, err := queue.Put(t.Context(), "K", data, qless.Unique("k").Replace())
+			require.NoError(t, err)
+			job, err := client.Job(t.Context(), jid)
+			require.NoError(t, err)
+			return job
+		}
+		must(t, them, "begin", args{"worker": "theirs"})
+		first := trigger(1)
+		must(t, them, "pop", args{"queue": "q"})
+		second := trigger(2)
+		require.Equal(t, qless.StateDepends, second.State)
+		must(t, them, "complete", args{"jid": first.JID})
+		require.NoError(t, second.Refresh(t.Context()))
+		require.Equal(t, qless.StateWaiting, second.State)
+
+		must(t, them, "pop", args{"queue": "q"})
+		third := trigger(3)
+		must(t, them, "fail", args{"jid": second.JID, "group": "g", "message": "m"})
+		again := trigger(4)
+		require.Equal(t, third.JID, again.JID)
+		require.Equal(t, "4", string(again.Data))
+	})
+}

@@ -103,6 +103,13 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
 	do(err)
+	for range 2 { // the second follows the first, which is running by then
+		do(errOf(queue.Put(ctx, "K", nil, qless.Unique("tour").Replace(), qless.Priority(100))))
+		pop()
+	}
+	follower, err := c.Holder(ctx, "tour")
+	do(err)
+	do(c.Cancel(ctx, follower))
 	do(c.Cancel(ctx, holder))
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
