@@ -16,9 +16,11 @@ type jobOptions struct {
 	OnLost   Place             `json:"q,omitempty"`
 	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
+	Waited   bool              `json:"-"` // has a letter only
 }
 
-// letters returns the letter of each option that is set, which is its name in the JSON.
+// letters returns the letter of each option that is set, which is the name of its value in the
+// JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
 	if len(o.Headers) > 0 {
@@ -35,6 +37,9 @@ func (o *jobOptions) letters() string {
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
+	}
+	if o.Waited {
+		letters = append(letters, 'w')
 	}
 	return string(letters)
 }
@@ -82,7 +87,7 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim, Waited: c.waited}
 	c.storeLock(&o)
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)

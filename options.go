@@ -11,9 +11,10 @@ import (
 
 // Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or [Unique].
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor], [Job.Move]
+	// or [Schedule]: [Delay], [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished],
+	// [IfNotRunning], [JID], [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or
+	// [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -59,6 +60,8 @@ type callOptions struct {
 
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
+
+	waited bool // somebody waits for the end of the job
 }
 
 // applyOptions applies the options of a call, using the method of their interface.

@@ -19,8 +19,8 @@ import (
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound]. Any number of callers may wait
-// for a job. All waits of a client share one subscription, which ends some seconds after the last
+// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another shard,
+// where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a client share one subscription, which ends some seconds after the last
 // wait, or with [Client.Close].
 //
 // A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
@@ -31,13 +31,18 @@ func (c *Client) Wait(ctx context.Context, jid string) (Result, error) {
 	}
 	w := c.waits.join(c.prefix + channelDone + jid)
 	defer c.waits.leave(w)
-	return c.wait(ctx, jid, w)
+	return c.wait(ctx, jid, w, false)
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
 // the jids. If it fails for some of them, their results are empty, and the error is that of the
 // first.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	return waitAll(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+}
+
+// waitAll waits for several jobs at once.
+func waitAll(jids []string, wait func(jid string) (Result, error)) ([]Result, error) {
 	if err := checkNames("wait", "jid", jids); err != nil {
 		return nil, err
 	}
@@ -46,16 +51,18 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 			return nil, err
 		}
 	}
-	return ask(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+	return ask(jids, wait)
 }
 
 // asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
 // clients of other languages tell nobody, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended.
-func (c *Client) wait(ctx context.Context, jid string, w *waiter) (Result, error) {
-	known, missing := false, false
+// wait waits until the job has ended. known says that it has existed.
+func (c *Client) wait(
+	ctx context.Context, jid string, w *waiter, known bool,
+) (Result, error) {
+	missing := false
 	for asked := 1; ; asked++ {
 		if message, heard := w.listen(ctx, asksAgain.After(asked)); heard {
 			if result, err, over := endOf(jid, message); over {
@@ -138,6 +145,7 @@ var idleWaits = 10 * time.Second
 type waiter struct {
 	channel string
 	ready   signal // there is a message, or it is time to ask
+	doubted bool   // messages may be about an earlier end of the job, and only mean that it is time
 
 	mu      sync.Mutex
 	message string // the last one
@@ -156,7 +164,7 @@ func (w *waiter) listen(ctx context.Context, patience time.Duration) (message st
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	message, w.message = w.message, ""
-	return message, message != ""
+	return message, message != "" && !w.doubted
 }
 
 // tell passes on a message; an empty one says that it is time to ask.

@@ -1449,16 +1449,16 @@ local function read_claim(area, text)
   end
   return claim
 end
-local function read_replace(given)
+local function read_replace(area, given)
   local how, claim = given.replace, given.claim
   if not how then
     return
   elseif how ~= 'delay' and how ~= 'due' then
-    reject('Put', 'Arg "replace" is neither delay nor due: ' .. how)
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
   elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-    reject('Put', 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
   end
-  given.within = given.within and number('Put', 'within', given.within)
+  given.within = given.within and number(area, 'within', given.within)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -1480,7 +1480,7 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
-    read_replace(given)
+    read_replace('Put', given)
   end
   return more_fields(given.backoff, given.o)
 end

@@ -452,7 +452,7 @@ local function read_rare(given, checked) -- cold
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
-    read_replace(given)
+    read_replace('Put', given)
   end
   return more_fields(given.backoff, given.o)
 end

@@ -19,16 +19,16 @@
 local STAYING = 'dfw'
 
 -- Checks what a put says about replacing.
-local function read_replace(given) -- cold
+local function read_replace(area, given) -- cold
   local how, claim = given.replace, given.claim
   if not how then
     return
   elseif how ~= 'delay' and how ~= 'due' then
-    reject('Put', 'Arg "replace" is neither delay nor due: ' .. how)
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
   elseif not claim or claim.m == 'for' or given.depends or given['if'] then
-    reject('Put', 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
   end
-  given.within = given.within and number('Put', 'within', given.within)
+  given.within = given.within and number(area, 'within', given.within)
 end
 
 -- The options of an item that replaces a job with the options old, which was first put at a time.

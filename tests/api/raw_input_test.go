@@ -30,6 +30,7 @@ var calls = []string{
 	"retry|running|q|w1|#1|||here||$[]|$[]",
 	"result|running",
 	"await|running",
+	"withdraw|running",
 	"finish|w1|complete|running|q|[]|+6|next|q|delay|#1|depends|@[\"parent\"]",
 	"finish|w1|fail|running|q|[]|+2|g|m",
 	"finish|w1|complete|running|q|[]|+2|result|$[]",

@@ -262,6 +262,8 @@ var refusals = []refusal{
 	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
 	{"result", `Job(): no jid provided`, nil},
 	{"await", `Job(): no jid provided`, nil},
+	{"withdraw", `Job(): no jid provided`, nil},
+	{"withdraw|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

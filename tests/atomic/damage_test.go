@@ -35,6 +35,9 @@ var commands = []string{
 		"|a|new 2|K|{}|0|4|o|u¦{\"u\":{\"k\":\"other\"}}|replace|delay" +
 		"|a|new 3|K|{}|5|4|o|u¦{\"u\":{\"k\":\"k\"}}|replace|due",
 	"cancel|30|unique",
+	"withdraw|30|unique",
+	"withdraw|30|parent",
+	"withdraw|30|waits for two",
 	"holder|30|k",
 	"schedule|30|s|1700000020|w1|a|new|K|{}|0",
 	"pop|30|a|w3|1",

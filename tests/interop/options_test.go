@@ -3,7 +3,9 @@
 package interop
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,5 +95,47 @@ func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
 		again := trigger(4)
 		require.Equal(t, third.JID, again.JID)
 		require.Equal(t, "4", string(again.Data))
+	})
+}
+
+// What the others do with a job that is called ends the call, if it ends the job.
+func TestACallOfAJobThatOthersEnd(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		client, err := qless.New(server.Client(t))
+		require.NoError(t, err)
+		defer client.Close()
+		must(t, them, "begin", args{"worker": "theirs"})
+		type answer struct {
+			result qless.Result
+			err    error
+		}
+		call := func() chan answer {
+			answers := make(chan answer, 1)
+			go func() {
+				result, err := client.Queue("q").Call(t.Context(), "K", nil, qless.JID("j"))
+				answers <- answer{result, err}
+			}()
+			require.Eventually(t, func() bool {
+				counts, err := client.Queue("q").Counts(t.Context())
+				return err == nil && counts.Waiting == 1
+			}, testkit.Patience, time.Millisecond)
+			return answers
+		}
+		for _, end := range []deed{
+			{"complete", args{"jid": "j"}},
+			{"fail", args{"jid": "j", "group": "g", "message": "m"}},
+			{"cancel", args{"jid": "j"}},
+		} {
+			answers := call()
+			must(t, them, "pop", args{"queue": "q"})
+			must(t, them, end.op, end.args)
+			select {
+			case got := <-answers:
+				require.Equal(t, end.op == "cancel", errors.Is(got.err, qless.ErrCanceled), got.err)
+				require.Equal(t, end.op == "fail", got.result.Failure != nil)
+			case <-time.After(testkit.Patience):
+				require.FailNow(t, "the call goes on")
+			}
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package tour
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -95,6 +96,12 @@ func Client(t testing.TB, c *qless.Client) {
 	do(jobs[0].SetResult(7))
 	do(jobs[0].Complete(ctx))
 	do(errOf(c.Wait(ctx, waited)))
+	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, errOf(c.Queue("waited").Call(brief, "K", nil)), qless.ErrUnavailable)
+	unwanted, err := c.Queue("waited").Put(ctx, "K", nil)
+	do(err)
+	do(c.Withdraw(ctx, unwanted))
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
 
 	do(queue.Pause(ctx))
