@@ -2099,6 +2099,14 @@ local function read_holder(item, before, claims)
     item.more = more_fields(given.backoff, item.text)
   end
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -2124,6 +2132,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   if not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)
@@ -13534,6 +13544,14 @@ local function read_holder(item, before, claims)
     item.more = more_fields(given.backoff, item.text)
   end
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -13559,6 +13577,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   if not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)
@@ -16394,6 +16414,14 @@ local function read_holder(item, before, claims)
     item.more = more_fields(given.backoff, item.text)
   end
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -16419,6 +16447,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   if not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)
@@ -19642,6 +19672,14 @@ local function read_holder(item, before, claims)
     item.more = more_fields(given.backoff, item.text)
   end
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -19667,6 +19705,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   if not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)

@@ -865,6 +865,14 @@ local function read_holder(item, before, claims)
     item.more = more_fields(given.backoff, item.text)
   end
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local new = item.checked == 'new' or item.given.replace
@@ -890,6 +898,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   if not item.others then
     local others, problem = needed(item.jid, item.depends, 1, before)

@@ -228,7 +228,16 @@ func (d *dice) putting(s step) step {
 	if d.chance(15) {
 		s.If = pick(d, []string{"absent", "finished", "idle"})
 	}
+	d.drawOptions(&s)
 	return s
+}
+
+// result draws a result, mostly none.
+func (d *dice) result() string {
+	if d.chance(70) {
+		return ""
+	}
+	return fmt.Sprint(d.IntN(100))
 }
 
 func (d *dice) data() string { return fmt.Sprintf(`{"n":%d}`, d.IntN(1000)) }
@@ -357,5 +366,9 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigJobsFailedHistory, "0", "60", "3600", "86400"},
 	}
 	drawn := pick(d, values)
-	return drawn[0], pick(d, drawn[1:])
+	option, value = drawn[0], pick(d, drawn[1:])
+	if option == qless.ConfigJobsFailedHistory && d.m.hasPolicies() {
+		value = "60" // see drawPolicy
+	}
+	return option, value
 }
