@@ -1925,8 +1925,10 @@ local function set_options(item, old, first, jid)
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function set_due(item, due)
   local within = item.given.within
@@ -1973,7 +1975,7 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -1990,10 +1992,10 @@ local function known_as(item, earlier, holder, held)
 end
 local function follow(item, jid)
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -2026,6 +2028,7 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -2073,7 +2076,7 @@ local function read_holder(item, before, claims)
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -2095,8 +2098,8 @@ local function read_holder(item, before, claims)
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 local function keep_claim(item, claims)
@@ -6726,15 +6729,15 @@ local function release_claim(jid, stored, state)
   end
 end
 local function hand_back(stored)
-  local _, values = split_options(stored)
   local claim = claim_of(stored)
-  local others = claim and type(values.f) == 'table' and values.f.of
-  for _, other in ipairs(type(others) == 'table' and others or {}) do
-    local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
-    local theirs = claim_on(claim.k, job[1], job[2])
-    if theirs and theirs.m ~= 'for' and not stored_claim(claim.k) then
-      write_claim(other, theirs)
-    end
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function publish_end(jid, state)
@@ -6759,7 +6762,7 @@ local function job_ended(jid, stored, state)
   end
 end
   job_ended(jid, stored, 'canceled')
-  if has_option(stored, 'f') and has_option(stored, 'u') then
+  if has_option(stored, 'u') then
     hand_back(stored)
   end
 end
@@ -13370,8 +13373,10 @@ local function set_options(item, old, first, jid)
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function set_due(item, due)
   local within = item.given.within
@@ -13418,7 +13423,7 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -13435,10 +13440,10 @@ local function known_as(item, earlier, holder, held)
 end
 local function follow(item, jid)
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -13471,6 +13476,7 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -13518,7 +13524,7 @@ local function read_holder(item, before, claims)
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -13540,8 +13546,8 @@ local function read_holder(item, before, claims)
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 local function keep_claim(item, claims)
@@ -16240,8 +16246,10 @@ local function set_options(item, old, first, jid)
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function set_due(item, due)
   local within = item.given.within
@@ -16288,7 +16296,7 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -16305,10 +16313,10 @@ local function known_as(item, earlier, holder, held)
 end
 local function follow(item, jid)
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -16341,6 +16349,7 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -16388,7 +16397,7 @@ local function read_holder(item, before, claims)
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -16410,8 +16419,8 @@ local function read_holder(item, before, claims)
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 local function keep_claim(item, claims)
@@ -19498,8 +19507,10 @@ local function set_options(item, old, first, jid)
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function set_due(item, due)
   local within = item.given.within
@@ -19546,7 +19557,7 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -19563,10 +19574,10 @@ local function known_as(item, earlier, holder, held)
 end
 local function follow(item, jid)
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -19599,6 +19610,7 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -19646,7 +19658,7 @@ local function read_holder(item, before, claims)
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -19668,8 +19680,8 @@ local function read_holder(item, before, claims)
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 local function keep_claim(item, claims)
@@ -23058,15 +23070,15 @@ local function release_claim(jid, stored, state)
   end
 end
 local function hand_back(stored)
-  local _, values = split_options(stored)
   local claim = claim_of(stored)
-  local others = claim and type(values.f) == 'table' and values.f.of
-  for _, other in ipairs(type(others) == 'table' and others or {}) do
-    local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
-    local theirs = claim_on(claim.k, job[1], job[2])
-    if theirs and theirs.m ~= 'for' and not stored_claim(claim.k) then
-      write_claim(other, theirs)
-    end
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function publish_end(jid, state)
@@ -23091,7 +23103,7 @@ local function job_ended(jid, stored, state)
   end
 end
   job_ended(jid, stored, 'canceled')
-  if has_option(stored, 'f') and has_option(stored, 'u') then
+  if has_option(stored, 'u') then
     hand_back(stored)
   end
 end

@@ -501,15 +501,15 @@ local function release_claim(jid, stored, state)
   end
 end
 local function hand_back(stored)
-  local _, values = split_options(stored)
   local claim = claim_of(stored)
-  local others = claim and type(values.f) == 'table' and values.f.of
-  for _, other in ipairs(type(others) == 'table' and others or {}) do
-    local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
-    local theirs = claim_on(claim.k, job[1], job[2])
-    if theirs and theirs.m ~= 'for' and not stored_claim(claim.k) then
-      write_claim(other, theirs)
-    end
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', (prefix .. 'j:' .. other), 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function publish_end(jid, state)
@@ -534,7 +534,7 @@ local function job_ended(jid, stored, state)
   end
 end
   job_ended(jid, stored, 'canceled')
-  if has_option(stored, 'f') and has_option(stored, 'u') then
+  if has_option(stored, 'u') then
     hand_back(stored)
   end
 end

@@ -691,8 +691,10 @@ local function set_options(item, old, first, jid)
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function set_due(item, due)
   local within = item.given.within
@@ -739,7 +741,7 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -756,10 +758,10 @@ local function known_as(item, earlier, holder, held)
 end
 local function follow(item, jid)
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -792,6 +794,7 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -839,7 +842,7 @@ local function read_holder(item, before, claims)
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -861,8 +864,8 @@ local function read_holder(item, before, claims)
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 local function keep_claim(item, claims)

@@ -33,7 +33,7 @@ end
 -- What follows when a job with options is canceled.
 local function canceled_with_options(jid, stored) -- cold
   job_ended(jid, stored, 'canceled')
-  if has_option(stored, 'f') and has_option(stored, 'u') then
+  if has_option(stored, 'u') then
     hand_back(stored)
   end
 end

@@ -50,6 +50,7 @@ local function keep_options(item, old, state) -- cold
   end
   item.watches = has_option(old, 'f')
   local text = merge_options(old, item.given, ended)
+  item.options = text or old
   if text then
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
@@ -106,7 +107,7 @@ local function read_holder(item, before, claims) -- cold
   local holder, state, held = holder_of(claim.k)
   local known = given.replace and known_as(item, earlier, holder, held)
   if earlier and not earlier.left then
-    holder, held = earlier.jid, earlier.given.claim
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
     state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
   if known then
@@ -128,8 +129,8 @@ local function read_holder(item, before, claims) -- cold
   if known or not item.left then
     claims[claim.k] = item
   end
-  if item.text then
-    item.more = more_fields(given.backoff, item.text)
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
   end
 end
 

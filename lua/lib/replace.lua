@@ -2,6 +2,8 @@
 -- they put takes the place of the holder: it gets its jid, its history, and its place among
 -- dependencies. A holder that runs goes on, and the new job waits for its end and holds the key.
 --
+-- The option u of a job that follows a running one has its jid as "a".
+--
 -- The option u of a job that has replaced another has two more values: "j" is the jid that its last
 -- put brought along, or the first such put of the same call, so that it is known when it comes
 -- again; "s" is "FIRST LAST", the
@@ -40,8 +42,10 @@ local function set_options(item, old, first, jid) -- cold
       letters, values[letter] = letters .. letter, before[letter]
     end
   end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, exact(first) .. ' ' .. stamp
-  item.put_as, item.first, item.text = jid, first, letters .. '|' .. cjson.encode(values)
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 
 -- Sets when an item is due. If that is past, it is placed as if it had been put then.
@@ -96,7 +100,7 @@ local function take_over(item, earlier) -- cold
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
-  set_options(item, earlier.text or earlier.given.o, earlier.first or now,
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
     item.delay, item.score = earlier.delay, earlier.score
@@ -117,8 +121,8 @@ end
 -- Makes an item follow a job that holds its key and is running.
 local function follow(item, jid) -- cold
   local letters, values = split_options(item.given.o)
-  values.f = {['do'] = 'run', of = {jid}}
-  item.depends, item.watches = {jid}, true
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.text = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
 end

@@ -90,18 +90,17 @@ local function release_claim(jid, stored, state) -- cold
   end
 end
 
--- Gives the key of a canceled job with these options back to the job that it waited for, if that
--- one had the key before.
+-- Gives the key of a canceled job with these options back to the job that it was to follow.
 local function hand_back(stored) -- cold
-  local _, values = split_options(stored)
   local claim = claim_of(stored)
-  local others = claim and type(values.f) == 'table' and values.f.of
-  for _, other in ipairs(type(others) == 'table' and others or {}) do
-    local job = try('hmget', job_key(other), 'state', 'x:o')
-    local theirs = claim_on(claim.k, job[1], job[2])
-    if theirs and theirs.m ~= 'for' and not stored_claim(claim.k) then
-      write_claim(other, theirs)
-    end
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', job_key(other), 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 

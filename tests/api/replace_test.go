@@ -464,6 +464,37 @@ func TestReplacingAJobOfTheSameCallThatOthersWaitFor(t *testing.T) {
 	})
 }
 
+// A job that exists, is put again by its jid, and replaced by the same call, keeps its place too.
+func TestReplacingAJobOfTheSameCallThatWasThere(t *testing.T) {
+	for name, option := range map[string][]qless.PutOption{
+		"with its key again": {qless.JID("j"), qless.Unique("k")},
+		"without":            {qless.JID("j")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Unique("k"))
+				e.put("q", qless.JID("child"), qless.DependsOn("j"), qless.OnFailureRun)
+				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, e.pop("q").Complete(t.Context()))
+				e.put("q", qless.JID("second"), qless.DependsOn("j"), qless.OnFailureFail)
+				require.Equal(t, qless.StateFailed, e.job("second").State)
+				ids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+					{Klass: "K", Options: option},
+					{Klass: "K", Options: []qless.PutOption{qless.JID("third"), qless.DependsOn("j"), qless.OnFailureRun}},
+					{Klass: "K", Data: 2, Options: []qless.PutOption{again()}},
+				})
+				require.NoError(t, err)
+				require.Equal(t, []string{"j", "third", "j"}, ids)
+				e.holder("j")
+				job := e.pop("q")
+				require.Equal(t, "2", string(job.Data))
+				require.NoError(t, job.Fail(t.Context(), "g", "m"))
+				require.Equal(t, "third", e.pop("q").JID)
+			})
+		})
+	}
+}
+
 func TestOptionsThatDoNotGoWithReplace(t *testing.T) {
 	e := newEnv(t)
 	for words, options := range map[string][]qless.PutOption{
