@@ -1995,7 +1995,8 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -13443,7 +13444,8 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -16316,7 +16318,8 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -19577,7 +19580,8 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}

@@ -124,5 +124,6 @@ local function follow(item, jid) -- cold
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
-  item.options = (has_option(letters, 'f') and letters or letters .. 'f') .. '|' .. cjson.encode(values)
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
