@@ -435,9 +435,12 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{JID(j.JID)}, options...))
+	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{givenJID(j.JID)}, options...))
 	if err != nil {
 		return err
+	}
+	if u := p.options.unique; u != nil && u.replaces {
+		return invalid("requeue", j.JID, "Unique.Replace can't be used with Move")
 	}
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")

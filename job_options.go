@@ -18,6 +18,7 @@ type jobOptions struct {
 	OnLost   Place             `json:"q,omitempty"`
 	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
+	Waited   bool              `json:"-"` // has a letter only
 
 	// Times, or in a put seconds from then.
 	StartBy *wire.Number `json:"s,omitempty"`
@@ -29,7 +30,8 @@ type jobOptions struct {
 	RunFor        *wire.Number `json:"e,omitempty"`
 }
 
-// letters returns the letter of each option that is set, which is its name in the JSON.
+// letters returns the letter of each option that is set, which is the name of its value in the
+// JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
 	if o.Batch != nil {
@@ -52,6 +54,9 @@ func (o *jobOptions) letters() string {
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
+	}
+	if o.Waited {
+		letters = append(letters, 'w')
 	}
 	for _, number := range []struct {
 		letter byte
@@ -114,7 +119,9 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	o := jobOptions{
+		Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim, Waited: c.waited,
+	}
 	c.storeLock(&o)
 	c.storeLifetimes(&o)
 	if c.opensBatch {

@@ -253,7 +253,7 @@ type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(c *callOptions) { c.onProgress = o }
 
-// A progressTeller calls an OnProgress, if there is one, with each progress once.
+// A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
 type progressTeller struct {
 	call OnProgress
 	last Progress
@@ -268,7 +268,7 @@ func (t *progressTeller) hear(message string) {
 
 func (t *progressTeller) tell(reply *progressReply) {
 	p := reply.progress()
-	if t.call == nil || p == nil || *p == t.last || p.Time.Before(t.last.Time) {
+	if t == nil || p == nil || *p == t.last || p.Time.Before(t.last.Time) {
 		return
 	}
 	t.last = *p

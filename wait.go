@@ -19,9 +19,9 @@ import (
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound]. Any number of callers may wait
-// for a job. All waits of a client share one subscription, which ends some seconds after the last
-// wait, or with [Client.Close].
+// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another shard,
+// where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a client
+// share one subscription, which ends some seconds after the last wait, or with [Client.Close].
 //
 // [OnProgress] hears how far the job is meanwhile.
 //
@@ -31,23 +31,45 @@ func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (R
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
 	}
-	o := callOptions{jid: jid}
-	if err := applyOptions("wait", &o, options, WaitOption.applyWait); err != nil {
+	progress, err := waitOptions(jid, options)
+	if err != nil {
 		return Result{}, err
 	}
+	return c.joinAndWait(ctx, jid, false, progress)
+}
+
+// waitOptions returns what hears of the progress of a job that is waited for, or nil.
+func waitOptions(jid string, options []WaitOption) (*progressTeller, error) {
+	o := callOptions{jid: jid}
+	err := applyOptions("wait", &o, options, WaitOption.applyWait)
+	if err != nil || o.onProgress == nil {
+		return nil, err
+	}
+	return &progressTeller{call: o.onProgress}, nil
+}
+
+// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+func (c *Client) joinAndWait(
+	ctx context.Context, jid string, known bool, progress *progressTeller,
+) (Result, error) {
 	channels := []string{c.prefix + channelDone + jid}
-	if o.onProgress != nil {
+	if progress != nil {
 		channels = append(channels, c.prefix+channelProgress+jid)
 	}
 	w := c.waits.join(channels...)
 	defer c.waits.leave(w)
-	return c.wait(ctx, jid, w, &progressTeller{call: o.onProgress})
+	return c.wait(ctx, jid, w, known, progress)
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
 // the jids. If it fails for some of them, their results are empty, and the error is that of the
 // first.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	return waitAll(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+}
+
+// waitAll waits for several jobs at once.
+func waitAll(jids []string, wait func(jid string) (Result, error)) ([]Result, error) {
 	if err := checkNames("wait", "jid", jids); err != nil {
 		return nil, err
 	}
@@ -56,22 +78,22 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 			return nil, err
 		}
 	}
-	return ask(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+	return ask(jids, wait)
 }
 
 // asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
 // clients of other languages tell nobody, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended, and tells its progress.
+// wait waits until the job has ended, and tells its progress. known says that it has existed.
 func (c *Client) wait(
-	ctx context.Context, jid string, w *waiter, progress *progressTeller,
+	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
 ) (Result, error) {
 	args := []any{jid}
-	if progress.call != nil {
+	if progress != nil {
 		args = append(args, "progress")
 	}
-	known, missing := false, false
+	missing := false
 	for asked := 1; ; asked++ {
 		if message, heard := w.listen(ctx, asksAgain.After(asked), progress); heard {
 			if result, err, over := endOf(jid, message); over {
@@ -164,6 +186,7 @@ var idleWaits = 10 * time.Second
 type waiter struct {
 	channels []string // of its end, and of its progress
 	ready    signal   // there is a message, or it is time to ask
+	doubted  bool     // messages may be about an earlier end of the job, and only mean that it is time
 
 	mu       sync.Mutex
 	message  string // the last one about its end
@@ -195,7 +218,7 @@ func (w *waiter) listen(
 			told.hear(progress)
 		}
 		if message != "" || over {
-			return message, message != ""
+			return message, message != "" && !w.doubted
 		}
 	}
 }

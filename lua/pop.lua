@@ -14,8 +14,8 @@
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcount
---          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
+--          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
+--          zcount zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"

@@ -790,6 +790,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -798,6 +815,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -841,6 +870,12 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
 end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
@@ -952,7 +987,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -3316,6 +3351,195 @@ end
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local seldom2
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        do
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, retries, tags = item.key, item.retries or '5', '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if mortal then
+    seldom2('enter_lives', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return found
+end
 seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
@@ -3656,22 +3880,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -3697,6 +3926,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -3741,6 +4051,7 @@ local function keep_options(item, old, state)
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -3788,19 +4099,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -3812,30 +4141,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -3899,14 +4240,15 @@ local function link_members(jid, members, added)
   must_link(jid, members, added)
   return call('scard', dependencies) - before
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -3932,7 +4274,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -4698,6 +5040,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -4808,7 +5199,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -5096,6 +5487,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -5122,6 +5524,7 @@ local function read_rare(given, checked, delay)
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -5267,197 +5670,7 @@ do
     item = job
   end
   local items = {item}
-  local found
-  do
-    local worker, groups, in_order = ARGV[at], {items}, items
-    do
-      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-      end
-    end
-    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming and not batches, false
-    for i = 1, #in_order do
-      local item = in_order[i]
-      local key = prefix .. 'j:' .. item.jid
-      item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-        plain = false
-      end
-    end
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
-    local tracked, known_empty = false, false
-    if existing > 0 then
-      idle = call('exists', prefix .. 'x:idle') == 1
-      tracked = call('exists', prefix .. 'tracked') == 1
-      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-      plain = plain and existing == (known_empty and 1 or 0)
-    end
-    local refused
-    if not plain then
-      refused = seldom2('prepare', worker, groups, in_order)
-    end
-    for g = 1, #groups do
-      if groups[g][1] then
-        do
-          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-          local queue = group[1].queue
-          local quoted = cjson.encode(queue)
-          local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-          if idle or 0 == 1 then
-            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-          end
-          do
-            local queue, group = queue, group
-            local first
-            repeat
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                break
-              end
-              first = nil
-            until true
-            local digits = first and #group > 1 and string.sub(first, 4) + 0
-            local work, n = none, 0
-            for i = 1, #group do
-              local item = group[i]
-              if item.waits then
-                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                item.state = 'depends'
-              elseif item.delay > 0 then
-                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-                item.state = 'scheduled'
-              else
-                local score, share = false, turns and (item.share or item.given.share)
-                if share then
-                  score = seldom1('fair_score', queue, item.priority, share, turns)
-                end
-                if not score and (item.priority or not first) then
-                  score = seldom2('fractional_score', n, item.priority)
-                elseif not score then
-                  score = n == 0 and first or string.format('-0.%016d', digits + n)
-                end
-                if n == 0 then
-                  work = {score, item.jid}
-                else
-                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                end
-                n = n + 1
-                item.state = 'waiting'
-              end
-            end
-            do
-              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-              for from = 1, #list, 1000 do
-                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-              end
-            end
-          end
-          for i = 1, #group do
-            local item = group[i]
-            do
-              local queue, item, text = queue, item, text
-              local key, retries, tags = item.key, item.retries or '5', '[]'
-              do
-                local key, text, cap = key, text
-                local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  seldom1('trim_history', key .. '-history', length, cap)
-                end
-              end
-              if item.tags and #item.tags > 0 then
-                seldom1('add_tags', item.jid, item.tags, 1)
-                tags = cjson.encode(item.tags)
-              end
-              call('hset', key,
-                'jid', item.jid,
-                'klass', item.klass,
-                'data', item.data,
-                'priority', item.priority or '0',
-                'tags', tags,
-                'state', item.state,
-                'worker', '',
-                'expires', '0',
-                'queue', queue,
-                'retries', retries,
-                'remaining', retries,
-                'time', stamp, unpack(item.more))
-              if item.waits then
-                seldom1('keep_delay', key, item.delay, item.checked)
-              end
-            end
-            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-            if item.old and item.old.lost then
-              do
-                local jid, worker = item.jid, item.old.worker
-                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                try('publish', prefix .. ('w:' .. worker), message)
-                try('publish', prefix .. 'log', message)
-              end
-            end
-          end
-          do
-            local queue = queue
-            local queues = prefix .. 'queues'
-            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-              try('zrem', prefix .. 'x:queues', queue)
-              do
-                local queue = queue
-                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                if heard.err or heard[2] > 0 then
-                  try('publish', prefix .. 'x:queues', queue)
-                end
-              end
-            end
-          end
-          if tracked then
-            do
-              local channel, jids = 'put', seldom2('jids_of', group)
-              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-              for i = 1, #scores do
-                if scores[i] then
-                  try('publish', prefix .. channel, jids[i])
-                end
-              end
-            end
-          end
-          if known_empty then
-            do
-              local queue, known = queue, true
-              if (known or call('exists', prefix .. 'x:empty') == 1)
-                and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
-              end
-            end
-          end
-          if idle then
-            seldom1('wake_for', queue, seldom2('soonest', group))
-          end
-        end
-      end
-    end
-    if watching then
-      seldom2('watch_all', in_order)
-    end
-    if mortal then
-      seldom2('enter_lives', in_order)
-    end
-    if batches then
-      seldom1('grow_batches', batches, job_ended)
-    end
-    found = refused
-  end
+  local found = put(ARGV[at], {items}, items)
   if found and found[1] then
     return {found[1][2], found[1][3]}
   end
@@ -10074,6 +10287,12 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local function read_job_to_cancel(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -10107,9 +10326,8 @@ end
     end
   end
   return found
-end
-end
-local function job_ended(jid, stored, state)
+elseif which == 'canceled_with_options' then
+local jid, stored, how = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -10617,6 +10835,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -10625,6 +10860,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -10649,6 +10896,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
+local function job_ended(jid, stored, state)
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
@@ -10668,11 +10916,11 @@ end
   end
   return forgotten and state == 'complete'
 end
-local function read_job_to_cancel(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
-  return job
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 end
 local among = {}
 for i = 2, #ARGV do
@@ -10819,7 +11067,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], how or 'canceled')
+      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -15259,21 +15507,26 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 return (holder_of(required('Holder', 'key', ARGV[2])))
 elseif command == 'jobs' then
@@ -17466,6 +17719,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -17474,6 +17744,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -17517,6 +17799,12 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
 end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
@@ -17628,7 +17916,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -19429,6 +19717,195 @@ end
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local seldom2
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        do
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, retries, tags = item.key, item.retries or '5', '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if mortal then
+    seldom2('enter_lives', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return found
+end
 seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
@@ -19769,22 +20246,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -19810,6 +20292,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -19854,6 +20417,7 @@ local function keep_options(item, old, state)
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -19901,19 +20465,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -19925,30 +20507,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -20012,14 +20606,15 @@ local function link_members(jid, members, added)
   must_link(jid, members, added)
   return call('scard', dependencies) - before
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -20045,7 +20640,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -20811,6 +21406,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -20921,7 +21565,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -21209,6 +21853,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -21235,6 +21890,7 @@ local function read_rare(given, checked, delay)
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -21418,197 +22074,7 @@ if n > 1000 then
   end
 end
 if n > 0 then
-  local found
-  do
-    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
-    do
-      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-      end
-    end
-    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming and not batches, false
-    for i = 1, #in_order do
-      local item = in_order[i]
-      local key = prefix .. 'j:' .. item.jid
-      item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-        plain = false
-      end
-    end
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
-    local tracked, known_empty = false, false
-    if existing > 0 then
-      idle = call('exists', prefix .. 'x:idle') == 1
-      tracked = call('exists', prefix .. 'tracked') == 1
-      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-      plain = plain and existing == (known_empty and 1 or 0)
-    end
-    local refused
-    if not plain then
-      refused = seldom2('prepare', worker, groups, in_order)
-    end
-    for g = 1, #groups do
-      if groups[g][1] then
-        do
-          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-          local queue = group[1].queue
-          local quoted = cjson.encode(queue)
-          local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-          if idle or 0 == 1 then
-            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-          end
-          do
-            local queue, group = queue, group
-            local first
-            repeat
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                break
-              end
-              first = nil
-            until true
-            local digits = first and #group > 1 and string.sub(first, 4) + 0
-            local work, n = none, 0
-            for i = 1, #group do
-              local item = group[i]
-              if item.waits then
-                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                item.state = 'depends'
-              elseif item.delay > 0 then
-                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-                item.state = 'scheduled'
-              else
-                local score, share = false, turns and (item.share or item.given.share)
-                if share then
-                  score = seldom1('fair_score', queue, item.priority, share, turns)
-                end
-                if not score and (item.priority or not first) then
-                  score = seldom2('fractional_score', n, item.priority)
-                elseif not score then
-                  score = n == 0 and first or string.format('-0.%016d', digits + n)
-                end
-                if n == 0 then
-                  work = {score, item.jid}
-                else
-                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                end
-                n = n + 1
-                item.state = 'waiting'
-              end
-            end
-            do
-              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-              for from = 1, #list, 1000 do
-                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-              end
-            end
-          end
-          for i = 1, #group do
-            local item = group[i]
-            do
-              local queue, item, text = queue, item, text
-              local key, retries, tags = item.key, item.retries or '5', '[]'
-              do
-                local key, text, cap = key, text
-                local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  seldom1('trim_history', key .. '-history', length, cap)
-                end
-              end
-              if item.tags and #item.tags > 0 then
-                seldom1('add_tags', item.jid, item.tags, 1)
-                tags = cjson.encode(item.tags)
-              end
-              call('hset', key,
-                'jid', item.jid,
-                'klass', item.klass,
-                'data', item.data,
-                'priority', item.priority or '0',
-                'tags', tags,
-                'state', item.state,
-                'worker', '',
-                'expires', '0',
-                'queue', queue,
-                'retries', retries,
-                'remaining', retries,
-                'time', stamp, unpack(item.more))
-              if item.waits then
-                seldom1('keep_delay', key, item.delay, item.checked)
-              end
-            end
-            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-            if item.old and item.old.lost then
-              do
-                local jid, worker = item.jid, item.old.worker
-                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                try('publish', prefix .. ('w:' .. worker), message)
-                try('publish', prefix .. 'log', message)
-              end
-            end
-          end
-          do
-            local queue = queue
-            local queues = prefix .. 'queues'
-            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-              try('zrem', prefix .. 'x:queues', queue)
-              do
-                local queue = queue
-                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                if heard.err or heard[2] > 0 then
-                  try('publish', prefix .. 'x:queues', queue)
-                end
-              end
-            end
-          end
-          if tracked then
-            do
-              local channel, jids = 'put', seldom2('jids_of', group)
-              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-              for i = 1, #scores do
-                if scores[i] then
-                  try('publish', prefix .. channel, jids[i])
-                end
-              end
-            end
-          end
-          if known_empty then
-            do
-              local queue, known = queue, true
-              if (known or call('exists', prefix .. 'x:empty') == 1)
-                and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
-              end
-            end
-          end
-          if idle then
-            seldom1('wake_for', queue, seldom2('soonest', group))
-          end
-        end
-      end
-    end
-    if watching then
-      seldom2('watch_all', in_order)
-    end
-    if mortal then
-      seldom2('enter_lives', in_order)
-    end
-    if batches then
-      seldom1('grow_batches', batches, job_ended)
-    end
-    found = refused
-  end
+  local found = put(ARGV[2], several and grouped() or {items}, items)
   if found and found[1] then
     return found
   end
@@ -24105,6 +24571,195 @@ end
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local seldom2
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        do
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, retries, tags = item.key, item.retries or '5', '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if mortal then
+    seldom2('enter_lives', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return found
+end
 seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
@@ -24445,22 +25100,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -24486,6 +25146,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -24530,6 +25271,7 @@ local function keep_options(item, old, state)
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -24577,19 +25319,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -24601,30 +25361,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -24688,14 +25460,15 @@ local function link_members(jid, members, added)
   must_link(jid, members, added)
   return call('scard', dependencies) - before
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -24721,7 +25494,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -25487,6 +26260,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -25597,7 +26419,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -25870,6 +26692,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -25896,6 +26729,7 @@ local function read_rare(given, checked, delay)
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -26011,197 +26845,7 @@ do
     item = job
   end
   local items = {item}
-  local found
-  do
-    local worker, groups, in_order = ARGV[at], {items}, items
-    do
-      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-      end
-    end
-    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming and not batches, false
-    for i = 1, #in_order do
-      local item = in_order[i]
-      local key = prefix .. 'j:' .. item.jid
-      item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-        plain = false
-      end
-    end
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
-    local tracked, known_empty = false, false
-    if existing > 0 then
-      idle = call('exists', prefix .. 'x:idle') == 1
-      tracked = call('exists', prefix .. 'tracked') == 1
-      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-      plain = plain and existing == (known_empty and 1 or 0)
-    end
-    local refused
-    if not plain then
-      refused = seldom2('prepare', worker, groups, in_order)
-    end
-    for g = 1, #groups do
-      if groups[g][1] then
-        do
-          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-          local queue = group[1].queue
-          local quoted = cjson.encode(queue)
-          local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-          if idle or 0 == 1 then
-            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-          end
-          do
-            local queue, group = queue, group
-            local first
-            repeat
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                break
-              end
-              first = nil
-            until true
-            local digits = first and #group > 1 and string.sub(first, 4) + 0
-            local work, n = none, 0
-            for i = 1, #group do
-              local item = group[i]
-              if item.waits then
-                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                item.state = 'depends'
-              elseif item.delay > 0 then
-                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-                item.state = 'scheduled'
-              else
-                local score, share = false, turns and (item.share or item.given.share)
-                if share then
-                  score = seldom1('fair_score', queue, item.priority, share, turns)
-                end
-                if not score and (item.priority or not first) then
-                  score = seldom2('fractional_score', n, item.priority)
-                elseif not score then
-                  score = n == 0 and first or string.format('-0.%016d', digits + n)
-                end
-                if n == 0 then
-                  work = {score, item.jid}
-                else
-                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                end
-                n = n + 1
-                item.state = 'waiting'
-              end
-            end
-            do
-              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-              for from = 1, #list, 1000 do
-                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-              end
-            end
-          end
-          for i = 1, #group do
-            local item = group[i]
-            do
-              local queue, item, text = queue, item, text
-              local key, retries, tags = item.key, item.retries or '5', '[]'
-              do
-                local key, text, cap = key, text
-                local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  seldom1('trim_history', key .. '-history', length, cap)
-                end
-              end
-              if item.tags and #item.tags > 0 then
-                seldom1('add_tags', item.jid, item.tags, 1)
-                tags = cjson.encode(item.tags)
-              end
-              call('hset', key,
-                'jid', item.jid,
-                'klass', item.klass,
-                'data', item.data,
-                'priority', item.priority or '0',
-                'tags', tags,
-                'state', item.state,
-                'worker', '',
-                'expires', '0',
-                'queue', queue,
-                'retries', retries,
-                'remaining', retries,
-                'time', stamp, unpack(item.more))
-              if item.waits then
-                seldom1('keep_delay', key, item.delay, item.checked)
-              end
-            end
-            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-            if item.old and item.old.lost then
-              do
-                local jid, worker = item.jid, item.old.worker
-                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                try('publish', prefix .. ('w:' .. worker), message)
-                try('publish', prefix .. 'log', message)
-              end
-            end
-          end
-          do
-            local queue = queue
-            local queues = prefix .. 'queues'
-            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-              try('zrem', prefix .. 'x:queues', queue)
-              do
-                local queue = queue
-                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                if heard.err or heard[2] > 0 then
-                  try('publish', prefix .. 'x:queues', queue)
-                end
-              end
-            end
-          end
-          if tracked then
-            do
-              local channel, jids = 'put', seldom2('jids_of', group)
-              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-              for i = 1, #scores do
-                if scores[i] then
-                  try('publish', prefix .. channel, jids[i])
-                end
-              end
-            end
-          end
-          if known_empty then
-            do
-              local queue, known = queue, true
-              if (known or call('exists', prefix .. 'x:empty') == 1)
-                and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
-              end
-            end
-          end
-          if idle then
-            seldom1('wake_for', queue, seldom2('soonest', group))
-          end
-        end
-      end
-    end
-    if watching then
-      seldom2('watch_all', in_order)
-    end
-    if mortal then
-      seldom2('enter_lives', in_order)
-    end
-    if batches then
-      seldom1('grow_batches', batches, job_ended)
-    end
-    found = refused
-  end
+  local found = put(ARGV[at], {items}, items)
   if found and found[1] then
     return {found[1][2], found[1][3]}
   end
@@ -26908,6 +27552,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -26916,6 +27577,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -26959,6 +27632,12 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
 end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
@@ -27070,7 +27749,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -29860,6 +30539,195 @@ end
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local seldom2
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 0 == 1 then
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        do
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, retries, tags = item.key, item.retries or '5', '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+              if heard.err or heard[2] > 0 then
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if mortal then
+    seldom2('enter_lives', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return found
+end
 seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
@@ -30200,22 +31068,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -30241,6 +31114,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -30285,6 +31239,7 @@ local function keep_options(item, old, state)
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -30332,19 +31287,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -30356,30 +31329,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -30443,14 +31428,15 @@ local function link_members(jid, members, added)
   must_link(jid, members, added)
   return call('scard', dependencies) - before
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -30476,7 +31462,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -31242,6 +32228,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -31352,7 +32387,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -31640,6 +32675,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -31666,6 +32712,7 @@ local function read_rare(given, checked, delay)
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -31858,197 +32905,7 @@ repeat
     item = job
   end
   local items = {item}
-  local found
-  do
-    local worker, groups, in_order = ARGV[at], {items}, items
-    do
-      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-      end
-    end
-    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming and not batches, false
-    for i = 1, #in_order do
-      local item = in_order[i]
-      local key = prefix .. 'j:' .. item.jid
-      item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-        plain = false
-      end
-    end
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
-    local tracked, known_empty = false, false
-    if existing > 0 then
-      idle = call('exists', prefix .. 'x:idle') == 1
-      tracked = call('exists', prefix .. 'tracked') == 1
-      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-      plain = plain and existing == (known_empty and 1 or 0)
-    end
-    local refused
-    if not plain then
-      refused = seldom2('prepare', worker, groups, in_order)
-    end
-    for g = 1, #groups do
-      if groups[g][1] then
-        do
-          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-          local queue = group[1].queue
-          local quoted = cjson.encode(queue)
-          local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-          if idle or 0 == 1 then
-            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-          end
-          do
-            local queue, group = queue, group
-            local first
-            repeat
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                break
-              end
-              first = nil
-            until true
-            local digits = first and #group > 1 and string.sub(first, 4) + 0
-            local work, n = none, 0
-            for i = 1, #group do
-              local item = group[i]
-              if item.waits then
-                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                item.state = 'depends'
-              elseif item.delay > 0 then
-                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-                item.state = 'scheduled'
-              else
-                local score, share = false, turns and (item.share or item.given.share)
-                if share then
-                  score = seldom1('fair_score', queue, item.priority, share, turns)
-                end
-                if not score and (item.priority or not first) then
-                  score = seldom2('fractional_score', n, item.priority)
-                elseif not score then
-                  score = n == 0 and first or string.format('-0.%016d', digits + n)
-                end
-                if n == 0 then
-                  work = {score, item.jid}
-                else
-                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                end
-                n = n + 1
-                item.state = 'waiting'
-              end
-            end
-            do
-              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-              for from = 1, #list, 1000 do
-                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-              end
-            end
-          end
-          for i = 1, #group do
-            local item = group[i]
-            do
-              local queue, item, text = queue, item, text
-              local key, retries, tags = item.key, item.retries or '5', '[]'
-              do
-                local key, text, cap = key, text
-                local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  seldom1('trim_history', key .. '-history', length, cap)
-                end
-              end
-              if item.tags and #item.tags > 0 then
-                seldom1('add_tags', item.jid, item.tags, 1)
-                tags = cjson.encode(item.tags)
-              end
-              call('hset', key,
-                'jid', item.jid,
-                'klass', item.klass,
-                'data', item.data,
-                'priority', item.priority or '0',
-                'tags', tags,
-                'state', item.state,
-                'worker', '',
-                'expires', '0',
-                'queue', queue,
-                'retries', retries,
-                'remaining', retries,
-                'time', stamp, unpack(item.more))
-              if item.waits then
-                seldom1('keep_delay', key, item.delay, item.checked)
-              end
-            end
-            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-            if item.old and item.old.lost then
-              do
-                local jid, worker = item.jid, item.old.worker
-                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                try('publish', prefix .. ('w:' .. worker), message)
-                try('publish', prefix .. 'log', message)
-              end
-            end
-          end
-          do
-            local queue = queue
-            local queues = prefix .. 'queues'
-            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-              try('zrem', prefix .. 'x:queues', queue)
-              do
-                local queue = queue
-                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-                if heard.err or heard[2] > 0 then
-                  try('publish', prefix .. 'x:queues', queue)
-                end
-              end
-            end
-          end
-          if tracked then
-            do
-              local channel, jids = 'put', seldom2('jids_of', group)
-              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-              for i = 1, #scores do
-                if scores[i] then
-                  try('publish', prefix .. channel, jids[i])
-                end
-              end
-            end
-          end
-          if known_empty then
-            do
-              local queue, known = queue, true
-              if (known or call('exists', prefix .. 'x:empty') == 1)
-                and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
-              end
-            end
-          end
-          if idle then
-            seldom1('wake_for', queue, seldom2('soonest', group))
-          end
-        end
-      end
-    end
-    if watching then
-      seldom2('watch_all', in_order)
-    end
-    if mortal then
-      seldom2('enter_lives', in_order)
-    end
-    if batches then
-      seldom1('grow_batches', batches, job_ended)
-    end
-    found = refused
-  end
+  local found = put(ARGV[at], {items}, items)
   if found and found[1] then
     reply = {found[1][2], found[1][3]}
     break
@@ -33344,6 +34201,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if seldom1('has_option', stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -33454,7 +34360,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -34622,22 +35528,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -35052,22 +35963,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -35437,22 +36353,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -35737,6 +36658,816 @@ if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
     end
   end
 end
+elseif command == 'withdraw' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+local function read_job_to_cancel(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'canceled_with_options' then
+local jid, stored, how = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told, minded = {jid}, 1, 0, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
+    end
+    at, told = at + 1, told + #dependents
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+local function job_ended(jid, stored, state)
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
+end
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local job = read_job_to_cancel(jid)
+local state = job[1]
+if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
+  do
+    local jid, among = jid, {}
+    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
+      if not among[dependent] then
+        do
+          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  repeat
+    local jid, job, how = jid, job
+    local key = prefix .. 'j:' .. jid
+    local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+    if state == 'complete' then
+      break
+    end
+    local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+    try('publish', prefix .. 'log', message)
+    if worker and worker ~= '' then
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+      try('publish', prefix .. ('w:' .. worker), message)
+    end
+    if queue then
+      do
+        local queue, jid = queue, jid
+        try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+      end
+    end
+    if state == 'running' and queue then
+      do
+        local queue = queue
+        if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+          seldom1('wake', queue)
+        end
+      end
+    end
+    for _, other in ipairs(job.dependencies) do
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+    end
+    if state == 'failed' then
+      do
+        local jid, queue, failure = jid, queue, failure
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
+        do
+          local jid, failure, count = jid, details
+          if type(failure.group) == 'string' then
+            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+            do
+              local group = failure.group
+              if call('exists', prefix .. 'f:' .. group) == 0 then
+                try('srem', prefix .. 'failures', group)
+              end
+            end
+          end
+        end
+        do
+          local queue, failure = queue, details
+          local at = finite(failure.when)
+          if at and queue then
+            do
+              local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+              local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+              if try('hincrby', key, field, by) == by then
+                do
+                  local key, day = key, day
+                  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+                end
+              end
+            end
+          end
+        end
+        do
+          local jids = {jid}
+          do
+            local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+      end
+    end
+    do
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
+      for i = first, #tags do
+        do
+          local jid, tag = jid, tags[i]
+          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+              call('zrem', prefix .. 'tags', tag)
+            end
+          end
+        end
+      end
+    end
+    call('del', key, key .. '-history', key .. '-dependencies')
+    do
+      local channel, jid = 'canceled', jid
+      if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+        try('publish', prefix .. channel, jid)
+      end
+    end
+    if job[6] then
+      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+    end
+  until true
+end
+return state
 elseif command == 'worker.deregister' then
 local call = redis.call
 local prefix = KEYS[1]

@@ -7,7 +7,7 @@
 -- Cost     14 commands a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
 --          zrangebyscore zrem zrevrangebyscore zscore
 
 local call = redis.call
@@ -48,6 +48,24 @@ local seldom1
 
 
 
+
+
+
+
+
+
+
+
+
+
+
+
+local function read_job_to_cancel(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -81,19 +99,8 @@ end
     end
   end
   return found
-end
-end
-
-
-
-
-
-
-
-
-
-
-local function job_ended(jid, stored, state)
+elseif which == 'canceled_with_options' then
+local jid, stored, how = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -601,6 +608,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -609,6 +633,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -633,6 +669,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
+local function job_ended(jid, stored, state)
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
@@ -652,12 +689,11 @@ end
   end
   return forgotten and state == 'complete'
 end
-
-local function read_job_to_cancel(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
-  return job
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 end
 
 local among = {}
@@ -805,7 +841,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], how or 'canceled')
+      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then

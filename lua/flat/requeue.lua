@@ -1130,6 +1130,7 @@ end
 
 
 
+
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local seldom2
@@ -1139,6 +1140,192 @@ local seldom2
 
 
 
+local function put(worker, groups, in_order)
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
+  for i = 1, #in_order do
+    local item = in_order[i]
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
+    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      plain = false
+    end
+  end
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
+  if existing > 0 then
+    idle = call('exists', prefix .. 'x:idle') == 1
+    tracked = call('exists', prefix .. 'tracked') == 1
+    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+    plain = plain and existing == (known_empty and 1 or 0)
+  end
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
+  end
+  for g = 1, #groups do
+    if groups[g][1] then
+      do
+        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+        local queue = group[1].queue
+        local quoted = cjson.encode(queue)
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+        if idle or 1 == 1 then
+          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+        end
+        do
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+        for i = 1, #group do
+          local item = group[i]
+          do
+            local queue, item, text = queue, item, text
+            local key, retries, tags = item.key, item.retries or '5', '[]'
+            do
+              local key, text, cap = key, text
+              local length = try('rpush', key .. '-history', text)
+              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                seldom1('trim_history', key .. '-history', length, cap)
+              end
+            end
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
+            end
+            call('hset', key,
+              'jid', item.jid,
+              'klass', item.klass,
+              'data', item.data,
+              'priority', item.priority or '0',
+              'tags', tags,
+              'state', item.state,
+              'worker', '',
+              'expires', '0',
+              'queue', queue,
+              'retries', retries,
+              'remaining', retries,
+              'time', stamp, unpack(item.more))
+            if item.waits then
+              seldom1('keep_delay', key, item.delay, item.checked)
+            end
+          end
+          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+          if item.old and item.old.lost then
+            do
+              local jid, worker = item.jid, item.old.worker
+              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+              try('publish', prefix .. ('w:' .. worker), message)
+              try('publish', prefix .. 'log', message)
+            end
+          end
+        end
+        do
+          local queue = queue
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+            try('zrem', prefix .. 'x:queues', queue)
+            do
+              local queue = queue
+              try('publish', prefix .. 'x:queues', queue)
+            end
+          end
+        end
+        if tracked then
+          do
+            local channel, jids = 'put', seldom2('jids_of', group)
+            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+            for i = 1, #scores do
+              if scores[i] then
+                try('publish', prefix .. channel, jids[i])
+              end
+            end
+          end
+        end
+        if known_empty then
+          do
+            local queue, known = queue, true
+            if (known or call('exists', prefix .. 'x:empty') == 1)
+              and try('sadd', prefix .. 'x:filled', queue) == 1 then
+              call('expire', prefix .. 'x:filled', 1)
+            end
+          end
+        end
+        if idle then
+          seldom1('wake_for', queue, seldom2('soonest', group))
+        end
+      end
+    end
+  end
+  if watching then
+    seldom2('watch_all', in_order)
+  end
+  if mortal then
+    seldom2('enter_lives', in_order)
+  end
+  if batches then
+    seldom1('grow_batches', batches, job_ended)
+  end
+  return found
+end
 seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
@@ -1479,22 +1666,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -1520,6 +1712,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -1564,6 +1837,7 @@ local function keep_options(item, old, state)
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -1611,19 +1885,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -1635,30 +1927,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -1722,14 +2026,15 @@ local function link_members(jid, members, added)
   must_link(jid, members, added)
   return call('scard', dependencies) - before
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -1755,7 +2060,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -2521,6 +2826,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -2631,7 +2985,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -2904,6 +3258,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -2930,6 +3295,7 @@ local function read_rare(given, checked, delay)
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -3046,194 +3412,7 @@ do
     item = job
   end
   local items = {item}
-  local found
-  do
-    local worker, groups, in_order = ARGV[at], {items}, items
-    do
-      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-      end
-    end
-    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming and not batches, false
-    for i = 1, #in_order do
-      local item = in_order[i]
-      local key = prefix .. 'j:' .. item.jid
-      item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-        plain = false
-      end
-    end
-    local existing
-    do
-      local keys = keys
-      local count = 0
-      for from = 1, #keys, 1000 do
-        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-      end
-      existing = count
-    end
-    local tracked, known_empty = false, false
-    if existing > 0 then
-      idle = call('exists', prefix .. 'x:idle') == 1
-      tracked = call('exists', prefix .. 'tracked') == 1
-      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-      plain = plain and existing == (known_empty and 1 or 0)
-    end
-    local refused
-    if not plain then
-      refused = seldom2('prepare', worker, groups, in_order)
-    end
-    for g = 1, #groups do
-      if groups[g][1] then
-        do
-          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-          local queue = group[1].queue
-          local quoted = cjson.encode(queue)
-          local details = '{"q":' .. quoted .. '}'
-          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-          if idle or 1 == 1 then
-            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-          end
-          do
-            local queue, group = queue, group
-            local first
-            repeat
-              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-                break
-              end
-              first = nil
-            until true
-            local digits = first and #group > 1 and string.sub(first, 4) + 0
-            local work, n = none, 0
-            for i = 1, #group do
-              local item = group[i]
-              if item.waits then
-                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-                item.state = 'depends'
-              elseif item.delay > 0 then
-                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-                item.state = 'scheduled'
-              else
-                local score, share = false, turns and (item.share or item.given.share)
-                if share then
-                  score = seldom1('fair_score', queue, item.priority, share, turns)
-                end
-                if not score and (item.priority or not first) then
-                  score = seldom2('fractional_score', n, item.priority)
-                elseif not score then
-                  score = n == 0 and first or string.format('-0.%016d', digits + n)
-                end
-                if n == 0 then
-                  work = {score, item.jid}
-                else
-                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
-                end
-                n = n + 1
-                item.state = 'waiting'
-              end
-            end
-            do
-              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-              for from = 1, #list, 1000 do
-                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-              end
-            end
-          end
-          for i = 1, #group do
-            local item = group[i]
-            do
-              local queue, item, text = queue, item, text
-              local key, retries, tags = item.key, item.retries or '5', '[]'
-              do
-                local key, text, cap = key, text
-                local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-                  seldom1('trim_history', key .. '-history', length, cap)
-                end
-              end
-              if item.tags and #item.tags > 0 then
-                seldom1('add_tags', item.jid, item.tags, 1)
-                tags = cjson.encode(item.tags)
-              end
-              call('hset', key,
-                'jid', item.jid,
-                'klass', item.klass,
-                'data', item.data,
-                'priority', item.priority or '0',
-                'tags', tags,
-                'state', item.state,
-                'worker', '',
-                'expires', '0',
-                'queue', queue,
-                'retries', retries,
-                'remaining', retries,
-                'time', stamp, unpack(item.more))
-              if item.waits then
-                seldom1('keep_delay', key, item.delay, item.checked)
-              end
-            end
-            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-            if item.old and item.old.lost then
-              do
-                local jid, worker = item.jid, item.old.worker
-                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-                try('publish', prefix .. ('w:' .. worker), message)
-                try('publish', prefix .. 'log', message)
-              end
-            end
-          end
-          do
-            local queue = queue
-            local queues = prefix .. 'queues'
-            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-              try('zrem', prefix .. 'x:queues', queue)
-              do
-                local queue = queue
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-          if tracked then
-            do
-              local channel, jids = 'put', seldom2('jids_of', group)
-              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-              for i = 1, #scores do
-                if scores[i] then
-                  try('publish', prefix .. channel, jids[i])
-                end
-              end
-            end
-          end
-          if known_empty then
-            do
-              local queue, known = queue, true
-              if (known or call('exists', prefix .. 'x:empty') == 1)
-                and try('sadd', prefix .. 'x:filled', queue) == 1 then
-                call('expire', prefix .. 'x:filled', 1)
-              end
-            end
-          end
-          if idle then
-            seldom1('wake_for', queue, seldom2('soonest', group))
-          end
-        end
-      end
-    end
-    if watching then
-      seldom2('watch_all', in_order)
-    end
-    if mortal then
-      seldom2('enter_lives', in_order)
-    end
-    if batches then
-      seldom1('grow_batches', batches, job_ended)
-    end
-    found = refused
-  end
+  local found = put(ARGV[at], {items}, items)
   if found and found[1] then
     return {found[1][2], found[1][3]}
   end

@@ -10,7 +10,7 @@
 --          lives, and looks at 100 failed jobs
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
 --          zrangebyscore zrem zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs.
@@ -1065,6 +1065,55 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if seldom1('has_option', stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
@@ -1175,7 +1224,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)

@@ -19,6 +19,7 @@
 -- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
+-- @include "lib/replace.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -69,6 +70,7 @@ local function keep_options(item, old, state) -- cold
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
@@ -126,21 +128,39 @@ local function is_gone(jid, found) -- cold
   return found[2] and is_over(jid, found[2], found[1])
 end
 
--- Finds out whether another job has the unique key that an item claims. claims holds the items that
--- have claimed keys before it.
-local function read_holder(item, claims) -- cold
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+-- Finds out whether another job has the unique key that an item claims, and if so, whether the item
+-- replaces it. before and claims are as in read_before.
+local function read_holder(item, before, claims) -- cold
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 
 -- Leaves a key that a job would have again to a job that is put before it.
@@ -154,31 +174,41 @@ local function keep_claim(item, claims) -- cold
 end
 
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
--- claims those of them that claim unique keys. A put that leaves the job as it is, or is refused
--- because of its unique key, only gets left, the state of the job that is there.
+-- claims those items that claim unique keys, or did so when the same call was sent before. A put
+-- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
+-- of the job that is there.
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    reject('Put', problem)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      reject('Put', problem)
+    end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -256,16 +286,18 @@ end
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
--- state, without those that are here because they are put for the second time.
+-- state, without those that are here because they are put for the second time. It also has those
+-- that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(worker, groups, in_order) -- cold
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
@@ -291,7 +323,7 @@ local function prepare(worker, groups, in_order) -- cold
       leave(item, worker)
     end
   end
-  return refused
+  return found
 end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
@@ -335,8 +367,8 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score, share = false, turns and (item.share or item.given.share)
-      if share then
+      local score, share = item.score or false, turns and (item.share or item.given.share)
+      if share and not score then
         score = fair_score(queue, item.priority, share, turns)
       end
       if not score and (item.priority or not first) then
@@ -460,7 +492,7 @@ local function enter_lives(items) -- cold
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call,
+-- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
 -- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
 -- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
 -- by name, and more lists other fields and their values.
@@ -487,9 +519,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
+  local found
   if not plain then -- a plain put finds none of its jobs
-    refused = prepare(worker, groups, in_order)
+    found = prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -505,7 +537,7 @@ local function put(worker, groups, in_order)
   if batches then
     grow_batches(batches, job_ended)
   end
-  return refused
+  return found
 end
 
 
@@ -525,6 +557,7 @@ local function read_rare(given, checked, delay) -- cold
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
     turns = turns or given.share and {}
+    read_replace('Put', given)
   end
   if given.batch then
     batches = batches or {}
@@ -594,8 +627,8 @@ local function read_put(queue, at, first, last, checked)
   return job
 end
 
--- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the jid
--- and the state of the job that is there.
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or what
+-- prepare says about it: the jid and the state of the job that is there.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local item = read_put(queue, at + 2, at + 6, #ARGV)

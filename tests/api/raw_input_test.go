@@ -33,6 +33,7 @@ var calls = []string{
 	"progress|w1|~running||#1|#2|n",
 	"put|w1|~q|~new|K|$[]|#0|batch|~batch",
 	"batch.status|batch|+0|+1",
+	"withdraw|running",
 	"finish|w1|complete|running|q|[]|+6|next|q|delay|#1|depends|@[\"parent\"]",
 	"finish|w1|fail|running|q|[]|+2|g|m",
 	"finish|w1|complete|running|q|[]|+2|result|$[]",

@@ -281,6 +281,8 @@ var refusals = []refusal{
 	{"progress|w1|||1|2|", `Progress(): Arg "jid" missing`, nil},
 	{"progress|w1|running||x|2|", `Progress(): Arg "done" not a number: x`, nil},
 	{"progress|w1|running||1|-2|", `Progress(): Arg "total" is negative: -2`, nil},
+	{"withdraw", `Job(): no jid provided`, nil},
+	{"withdraw|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},

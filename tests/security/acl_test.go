@@ -33,7 +33,7 @@ var (
 	// What handlers do with their jobs.
 	handling = []string{
 		"await", "batch.commit", "batch.status", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "progress", "put", "put.many", "requeue",
-		"retry", "tag", "timeout", "track",
+		"retry", "tag", "timeout", "track", "withdraw",
 	}
 )
 

@@ -1,6 +1,7 @@
 package tour
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -96,6 +97,12 @@ func Client(t testing.TB, c *qless.Client) {
 	do(jobs[0].SetResult(7))
 	do(jobs[0].Complete(ctx))
 	do(errOf(c.Wait(ctx, waited, qless.OnProgress(func(qless.Progress) {}))))
+	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, errOf(c.Queue("waited").Call(brief, "K", nil)), qless.ErrUnavailable)
+	unwanted, err := c.Queue("waited").Put(ctx, "K", nil)
+	do(err)
+	do(c.Withdraw(ctx, unwanted))
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
 
 	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
@@ -118,6 +125,13 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
 	do(err)
+	for range 2 { // the second follows the first, which is running by then
+		do(errOf(queue.Put(ctx, "K", nil, qless.Unique("tour").Replace(), qless.Priority(100))))
+		pop()
+	}
+	follower, err := c.Holder(ctx, "tour")
+	do(err)
+	do(c.Cancel(ctx, follower))
 	do(c.Cancel(ctx, holder))
 	_, err = queue.Put(ctx, "K", nil, qless.TTL(time.Millisecond), qless.KeepFor(time.Hour))
 	do(err)
