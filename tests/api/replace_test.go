@@ -784,9 +784,10 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 		}))
 	}
 	trigger := func(jid string) int { return put(jid, "o", `u|{"u":{"k":"k"}}`, "replace", "delay") }
+	put("first") // the queue is new
 	plain := put("a")
-	require.Equal(t, plain+2, trigger("b"), "nobody holds the key")
-	require.Equal(t, plain+8, trigger("c"), "a waiting job does")
-	e.pops("q", 2)
-	require.Equal(t, plain+10, trigger("d"), "a running job does")
+	require.Equal(t, plain+4, trigger("b"), "nobody holds the key")
+	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
+	e.pops("q", 3)
+	require.Equal(t, plain+12, trigger("d"), "a running job does")
 }

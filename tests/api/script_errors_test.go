@@ -262,6 +262,7 @@ var refusals = []refusal{
 	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
 	{"result", `Job(): no jid provided`, nil},
 	{"await", `Job(): no jid provided`, nil},
+	{"put|w1|q|new|K|{}|0|at|x", `Put(): Arg "at" not a number: x`, nil},
 	{"put|w1|q|new|K|{}|0|batch|", `Put(): Arg "batch" missing`, nil},
 	{"put|w1|q|new|K|{}|0|batch|unknown", `Put(): Job unknown not in the depends state: false`, qless.ErrNotFound},
 	{"put|w1|q|new|K|{}|0|batch|waiting", `Put(): Job waiting not in the depends state: waiting`, qless.ErrNotDepending},
