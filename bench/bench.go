@@ -162,7 +162,7 @@ func (b *bench) groups(workloads []string) ([]group, error) {
 	known := map[string]func() []group{
 		"ops": b.opsGroup, "job": b.jobGroups, "depth": b.depthGroups, "kept": b.keptGroups,
 		"queues": b.queuesGroups, "pickup": b.pickUpGroups, "idle": b.idleGroup, "memory": b.memoryGroup,
-		"prices": b.pricesGroup,
+		"extensions": b.extensionsGroup, "prices": b.pricesGroup,
 	}
 	var groups []group
 	for _, name := range workloads {

@@ -52,13 +52,14 @@ func rows(t *testing.T, b *bench, workload string) []row {
 func TestEveryWorkload(t *testing.T) {
 	b := startBench(t)
 	for workload, want := range map[string]int{
-		"job":    2 * 2 * 3 * 7, // payloads, concurrencies, phases, peers
-		"depth":  2 * 2 * 3,     // scripts, depths, phases
-		"kept":   2 * 2 * 3,
-		"queues": 3 * 2 * (3 + 1), // places, numbers of queues, phases of ours and of the drop-in
-		"pickup": 2 * 2,           // numbers of workers, peers that wait
-		"idle":   1 + 2,
-		"memory": 2 * 3, // settings, layouts
+		"job":        2 * 2 * 3 * 7, // payloads, concurrencies, phases, peers
+		"depth":      2 * 2 * 3,     // scripts, depths, phases
+		"kept":       2 * 2 * 3,
+		"queues":     3 * 2 * (3 + 1), // places, numbers of queues, phases of ours and of the drop-in
+		"extensions": 9*3 + 2,         // options, phases
+		"pickup":     2 * 2,           // numbers of workers, peers that wait
+		"idle":       1 + 2,
+		"memory":     2 * 3, // settings, layouts
 	} {
 		t.Run(workload, func(t *testing.T) {
 			measured := rows(t, b, workload)

@@ -87,7 +87,7 @@ func (o *options) check(rest []string) error {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q; see -h", rest[0])
 	case o.instructions && slices.ContainsFunc(o.workloads, needsTime):
-		return errors.New("with -instructions, workloads are ops, job, depth, kept, queues and prices")
+		return errors.New("with -instructions, workloads are ops, job, depth, kept, queues, extensions and prices")
 	case !o.instructions && (o.profile != "" || slices.Contains(o.workloads, "prices")):
 		return errors.New("-profile and the workload prices need -instructions")
 	case o.rounds < 1 || o.jobs < 1 || o.pickups < 1:

@@ -24,6 +24,7 @@ type operations struct {
 	payload string
 	next    int64
 	held    []string // jids of the jobs that the worker holds
+	outcome []any    // pairs of arguments for each job that finish completes
 }
 
 // pipelined is how many commands are sent in one round trip.
@@ -235,14 +236,23 @@ func (o *operations) holdReserved(phase string, wanted int, replies []any) error
 	for _, reply := range replies {
 		parts := reply.([]any)
 		for i := reservedHead; i < len(parts); i++ {
-			jid, _, _ := strings.Cut(parts[i].(string), "\x01")
-			o.held = append(o.held, jid)
+			o.held = append(o.held, reservedJID(parts[i]))
 		}
 	}
 	if len(o.held) != wanted {
 		return fmt.Errorf("%s returned %d jobs instead of %d", phase, len(o.held), wanted)
 	}
 	return nil
+}
+
+// reservedJID returns the jid of a job in a reply of reserve: a text, or an array if the job has
+// options.
+func reservedJID(job any) string {
+	if fields, ok := job.([]any); ok {
+		return fields[0].(string)
+	}
+	jid, _, _ := strings.Cut(job.(string), "\x01")
+	return jid
 }
 
 // emptyReserve asks an empty queue for jobs, as an idle worker does. Only the first call finds that
@@ -273,7 +283,8 @@ func (o *operations) finishHeld(ctx context.Context, phase string, count int) er
 	replies, err := o.send(ctx, len(held)/count, func(i int) []any {
 		args := []any{"w"}
 		for _, jid := range held[i*count : (i+1)*count] {
-			args = append(args, "complete", jid, queueName, "", "0")
+			args = append(args, "complete", jid, queueName, "", len(o.outcome))
+			args = append(args, o.outcome...)
 		}
 		return o.scripts.call("finish", args...)
 	})

@@ -45,6 +45,8 @@ workloads
           queue has work, they take turns. Figures are per reserve that finds jobs; the first one
           does not know yet which queues are empty. For classic scripts, for all pops up to one
           that finds a job
+  extensions
+          what each option of a job adds to its put, reserve(16) and finish(16), for our scripts
   pickup  from put to handler, one job at a time, with 1 and 16 idle workers
   idle    the server's work in one second with 16 idle workers ("job" means second)
   memory  memory of a waiting job of 100 bytes, with and without hash-max-listpack-value 1024
@@ -65,7 +67,7 @@ peers of job, pickup, idle and memory
                    connection: nothing is checked, nothing is atomic
 adjust/rmq is not included, because the module proxy does not serve it.
 
-peers of ops, depth, kept and queues are scripts: those of -script, ours (from the folder -lua),
+peers of ops, depth, kept, queues and extensions are scripts: those of -script, ours (from the folder -lua),
 and the drop-in.
 
 flags

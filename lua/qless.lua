@@ -2878,6 +2878,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -2893,6 +2901,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -16817,6 +16827,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -16832,6 +16850,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -20491,6 +20511,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -20506,6 +20534,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then
@@ -25406,6 +25436,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -25421,6 +25459,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then

@@ -838,6 +838,14 @@ local function read_holder(item, claims)
   end
   item.claim, claims[claim.k] = claim, item
 end
+local function keep_claim(item, claims)
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
     local condition = item.checked == 'new' and 'new' or item.given['if']
@@ -853,6 +861,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then

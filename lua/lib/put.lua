@@ -132,6 +132,16 @@ local function read_holder(item, claims) -- cold
   item.claim, claims[claim.k] = claim, item
 end
 
+-- Leaves a key that a job would have again to a job that is put before it.
+local function keep_claim(item, claims) -- cold
+  local key = item.claim.k
+  if claims[key] then
+    item.claim = nil
+  else
+    claims[key] = item
+  end
+end
+
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
 -- claims those of them that claim unique keys. A put that leaves the job as it is, or is refused
 -- because of its unique key, only gets left, the state of the job that is there.
@@ -150,6 +160,8 @@ local function read_before(item, before, claims)
     if item.left then
       return
     end
+  elseif item.claim then
+    keep_claim(item, claims)
   end
   local others, problem = needed(item.jid, item.depends, 1, before)
   if problem then

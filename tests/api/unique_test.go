@@ -367,3 +367,29 @@ func TestCommandsThatAUniqueKeyCosts(t *testing.T) {
 	}
 	require.Equal(t, count(complete(a))+2, count(complete(b)))
 }
+
+// A job that is put again without the option gets its key back, as if the jobs of the call had been
+// put one by one.
+func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
+	again := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}
+	other := qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID("n"), qless.Unique("k")}}
+	complete := func(e *env) {
+		e.put("q", qless.JID("j"), qless.Unique("k"))
+		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+	}
+	onEach(t, func(t *testing.T, e *env) {
+		complete(e)
+		jids, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{again, other})
+		require.Equal(t, []int{1}, requireCode(t, qless.ErrExists, err).Indices)
+		require.Equal(t, []string{"j", "j"}, jids)
+		e.holder("j")
+	})
+	onEach(t, func(t *testing.T, e *env) {
+		complete(e)
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{other, again})
+		require.NoError(t, err)
+		e.holder("n")
+		require.NoError(t, e.Cancel(t.Context(), "n"))
+		e.holder("")
+	})
+}

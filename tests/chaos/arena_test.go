@@ -90,6 +90,7 @@ func newArena(t *testing.T, p plan) *arena {
 	var err error
 	a.client, err = qless.New(a.rdb)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.client.Close() })
 	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigHeartbeat, lockTime))
 	require.NoError(t, a.client.Config().Set(ctx, qless.ConfigGracePeriod, p.grace))
 	a.events, err = a.client.Events(ctx)

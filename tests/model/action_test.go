@@ -19,6 +19,7 @@ type action struct {
 
 var actions = slices.Concat(
 	putActions, takeActions, holdActions, changeActions, recurActions, listActions, settingActions,
+	endActions,
 	breakActions,
 )
 
@@ -62,6 +63,9 @@ func onHandle(call func(m *queues, h *handle, j *job, s step) outcome) func(*que
 		h := handles[s.Handle]
 		if s.Data != "" {
 			h.data = s.Data
+		}
+		if s.Result != "" {
+			h.result = s.Result
 		}
 		return call(m, h, m.jobs[s.JID], s)
 	}

@@ -147,6 +147,27 @@ var faults = []fault{
 		}
 		return ""
 	}},
+	{"a unique key of a job that is gone", "model", always(
+		"EVAL redis.call('set','ql:x:unique:[\"x\"]','0 gone') 0")},
+	{"options that are lost", "model", func(k *keyspace) string {
+		for jid, h := range k.jobs {
+			if h.job.options != "" {
+				return "HDEL ql:j:" + jid + " x:o"
+			}
+		}
+		return ""
+	}},
+	{"a unique key that two jobs have", "unique keys", func(k *keyspace) string {
+		jid, h := k.plain("waiting")
+		for other, e := range k.jobs {
+			if c := claimIn(e.job.options); h != nil && jid != other && c != nil && c.Mode == "" &&
+				e.job.state == "waiting" {
+				return fmt.Sprintf("HSET ql:j:%s x:o %s", jid, e.fields["x:o"])
+			}
+		}
+		return ""
+	}},
+	{"a result that was never set", "model", onJobIn("running", "HSET ql:j:%[1]s x:result complete|1|2")},
 	{"a reply that is wrong", "reply", always("ECHO wrong")},
 }
 
@@ -168,7 +189,7 @@ func onJobIn(state, format string) func(*keyspace) string {
 func (k *keyspace) plain(state string) (string, *entry) {
 	for _, jid := range inOrder(k.jobs) {
 		h := k.jobs[jid]
-		simple := h.fields["grace"] == "" && h.fields["spawned_from_jid"] == "" &&
+		simple := h.fields["grace"] == "" && h.fields["x:o"] == "" && h.fields["spawned_from_jid"] == "" &&
 			len(h.job.tags) == 0 && len(in(k.dependents, jid).members) == 0
 		if simple && h.fields["state"] == state {
 			return jid, h

@@ -49,6 +49,7 @@ var changeActions = []action{
 		}),
 		predict: depending(func(m *queues, j *job, s step) {
 			m.dependOn(j, s.JIDs)
+			m.watch(j)
 		}),
 	},
 	{
@@ -91,7 +92,7 @@ var changeActions = []action{
 				j.score = float64(j.priority)
 			}
 			if j.state == qless.StateTimedOut {
-				j.grace = false
+				j.grace, j.sudden = false, false
 			}
 			return done
 		}),
@@ -180,6 +181,7 @@ func (m *queues) cancel(jids []string) outcome {
 		if j := m.jobs[jid]; j != nil && j.state != qless.StateComplete {
 			m.leave(j)
 			m.remove(j)
+			m.end(j, true)
 		}
 	}
 	return done

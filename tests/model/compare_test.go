@@ -28,6 +28,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	m.compareWorkers(p, k)
 	m.compareQueues(p, k)
 	m.compareStats(p, k)
+	m.compareClaims(p, k)
 }
 
 // near reports whether two numbers are the same but for rounding, or for a slack.
@@ -87,9 +88,12 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	compareAmount(p, "remaining", j, t.remaining, float64(j.remaining))
 	compareAmount(p, "expires", j, t.expires, j.expires)
 	compareAmount(p, "time", j, t.time, j.time)
-	if t.grace != j.grace {
-		p.add("grace of %s: the server says %t, the model %t", j.jid, t.grace, j.grace)
+	if t.grace != j.grace || t.sudden != j.sudden {
+		p.add("grace of %s: the server says %t, none: %t, the model %t, none: %t",
+			j.jid, t.grace, t.sudden, j.grace, j.sudden)
 	}
+	compareText(p, "options", j, t.options, j.options.text())
+	compareResult(p, j, t.result)
 	if !slices.Equal(t.tags, j.tags) {
 		p.add("tags of %s: the server says %q, the model %q", j.jid, t.tags, j.tags)
 	}
@@ -105,6 +109,42 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	if score, ok := k.score(j); !ok || !near(score, j.score, j.slack) {
 		p.add("score of %s: the server says %.17g (there: %t), the model %.17g",
 			j.jid, score, ok, j.score)
+	}
+}
+
+// compareResult: a result says to which end it belongs.
+func compareResult(p *problems, j *job, text string) {
+	if text == "" && j.result.data == "" {
+		return
+	}
+	words := strings.SplitN(text, "|", 3)
+	if len(words) < 3 || words[0] != string(j.result.state) || words[2] != j.result.data ||
+		!near(amount(words[1]), j.result.time, 0) {
+		p.add("result of %s: the server says %q, the model %v", j.jid, text, j.result)
+	}
+}
+
+// compareClaims: each unique key names the job that claimed it last, unless that has given it up.
+func (m *queues) compareClaims(p *problems, k *keyspace) {
+	found := map[string]bool{}
+	for name, e := range k.ours {
+		key, ok := strings.CutPrefix(name, "unique:")
+		if !ok {
+			continue
+		}
+		found[key] = true
+		want, ends, jid := m.claims[key], "", ""
+		if len(e.members) == 1 {
+			ends, jid, _ = strings.Cut(e.members[0], " ")
+		}
+		if jid != want.jid || !near(number(ends), want.ends, 0) {
+			p.add("the key %s: the server says %q, the model %v", key, e.members, want)
+		}
+	}
+	for key, want := range m.claims {
+		if !found[key] {
+			p.add("the key %s: the server has no claim, the model %v", key, want)
+		}
 	}
 }
 

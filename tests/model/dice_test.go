@@ -228,7 +228,16 @@ func (d *dice) putting(s step) step {
 	if d.chance(15) {
 		s.If = pick(d, []string{"absent", "finished", "idle"})
 	}
+	d.drawOptions(&s)
 	return s
+}
+
+// result draws a result, mostly none.
+func (d *dice) result() string {
+	if d.chance(70) {
+		return ""
+	}
+	return fmt.Sprint(d.IntN(100))
 }
 
 func (d *dice) data() string { return fmt.Sprintf(`{"n":%d}`, d.IntN(1000)) }
@@ -358,5 +367,9 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigJobsFailedHistoryCount, "0", "1", "3", "10"},
 	}
 	drawn := pick(d, values)
-	return drawn[0], pick(d, drawn[1:])
+	option, value = drawn[0], pick(d, drawn[1:])
+	if option == qless.ConfigJobsFailedHistory && d.m.hasPolicies() {
+		value = "60" // see drawPolicy
+	}
+	return option, value
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -23,10 +24,18 @@ var holdActions = []action{
 			}
 			if s.Next != "" && d.chance(30) {
 				s.Priority, s.Retries, s.Tags = d.priority(), d.retries(), d.tags(0)
+				s.Header = pick(d, []string{"", "3"})
 			}
+			if s.Next != "" {
+				d.drawPolicy(&s)
+			}
+			s.Result = d.result()
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			if err := setResult(j, s); err != nil {
+				return ended(err)
+			}
 			if s.Next == "" {
 				return ended(j.Complete(w.ctx))
 			}
@@ -42,10 +51,13 @@ var holdActions = []action{
 		name: "Fail", weight: 5,
 		draw: func(d *dice) step {
 			s := d.onHeld(step{Do: "Fail", Group: d.group(), Message: "because"})
-			s.Data = d.maybeData()
+			s.Data, s.Result = d.maybeData(), d.result()
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			if err := setResult(j, s); err != nil {
+				return ended(err)
+			}
 			return ended(j.Fail(w.ctx, s.Group, s.Message))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
@@ -55,6 +67,8 @@ var holdActions = []action{
 			m.drop(j)
 			j.data = h.data
 			m.file(j, failure{group: s.Group, message: s.Message, worker: s.Worker, when: math.Floor(m.now)})
+			j.store(h)
+			m.end(j, false)
 			return done
 		}),
 	},
@@ -62,7 +76,7 @@ var holdActions = []action{
 		name: "Retry", weight: 6,
 		draw: func(d *dice) step {
 			s := d.onHeld(step{Do: "Retry", Delay: d.delay()})
-			s.Data = d.maybeData()
+			s.Data, s.Result = d.maybeData(), d.result()
 			if d.chance(40) {
 				s.Message = "again"
 			}
@@ -72,6 +86,9 @@ var holdActions = []action{
 			return s
 		},
 		play: onJob(func(w *world, j *qless.Job, s step) outcome {
+			if err := setResult(j, s); err != nil {
+				return ended(err)
+			}
 			options := []qless.RetryOption{qless.Because(s.Group, s.Message)}
 			if s.Delay != nil {
 				options = append(options, qless.Delay(*s.Delay))
@@ -123,7 +140,8 @@ var holdActions = []action{
 			if problem := notOwned(j, s.Worker); problem != "" {
 				return problem
 			}
-			j.expires, j.grace, j.data = m.now+m.heartbeat(j.queue), false, h.data
+			j.expires, j.grace, j.data = m.now+m.lockTime(j), false, h.data
+			j.sudden = false
 			j.score = j.expires
 			m.hold(s.Worker, j.jid, j.expires)
 			m.seen[s.Worker] = m.now
@@ -165,23 +183,32 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	}
 	j.remaining, j.queue = j.retries, s.Next
 	if s.Next == "" {
-		m.finish(j)
+		m.finish(j, h)
 	} else {
-		m.advance(j, s)
+		j.options.merge(s)
+		m.advance(j, h, s)
 	}
 	return done
+}
+
+// setResult gives a job the result that a step says.
+func setResult(j *qless.Job, s step) error {
+	if s.Result == "" {
+		return nil
+	}
+	return j.SetResult(json.RawMessage(s.Result))
 }
 
 func lockedUntil(second int64) string { return fmt.Sprintf("locked until %d", second) }
 
 // drop takes a running job from its worker.
 func (m *queues) drop(j *job) {
-	j.grace = false
+	j.grace, j.sudden = false, false
 	m.letGo(j.worker, j.jid)
 }
 
 // advance puts a job into its next queue.
-func (m *queues) advance(j *job, s step) {
+func (m *queues) advance(j *job, h *handle, s step) {
 	m.record(j, "put", m.now)
 	m.know(s.Next)
 	m.dependOn(j, s.Depends)
@@ -190,11 +217,16 @@ func (m *queues) advance(j *job, s step) {
 		delay = 0 // what it was to wait for is done
 	}
 	m.place(j, delay)
+	j.store(h)
+	j.options.kept = j.options.kept || h.result != ""
+	m.watch(j)
 }
 
 // finish makes a job complete for good, deletes old ones, and lets its dependents go.
-func (m *queues) finish(j *job) {
+func (m *queues) finish(j *job, h *handle) {
 	j.state, j.score = qless.StateComplete, m.now
+	j.store(h)
+	m.end(j, false)
 	m.prune()
 	for jid := range j.dependents {
 		other := m.jobs[jid]
@@ -249,6 +281,8 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 	}
 	if j.remaining < 0 {
 		m.file(j, why)
+		j.store(h)
+		m.end(j, false)
 	} else {
 		m.place(j, s.seconds())
 		if given {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -27,19 +28,23 @@ var invariants = []invariant{
 	{"failed statistic", checkFailedStatistic},
 	{"recurring", checkRecurring},
 	{"history", checkHistory},
+	{"unique keys", checkKeys},
 }
 
 // inOrder returns the keys of a map in order.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// checkLayout: there are no keys but the known ones, and only statistics expire.
+// checkLayout: there are no keys but the known ones, and only statistics and the claims on unique
+// keys that last for some time expire.
 func checkLayout(p *problems, k *keyspace, _ *queues) {
 	for key := range k.unknown {
 		p.add("%s is a key of no known layout", key)
 	}
 	for key, e := range k.entries {
-		if isStats := strings.HasPrefix(key, prefix+"s:"); e.expires != isStats {
-			p.add("%s expires: %t", key, !isStats)
+		expires := strings.HasPrefix(key, prefix+"s:") ||
+			strings.HasPrefix(key, prefix+"x:unique:") && !strings.HasPrefix(e.text, "0 ")
+		if e.expires != expires {
+			p.add("%s expires: %t", key, !expires)
 		}
 	}
 	for _, lists := range []map[string]*entry{k.histories, k.dependents, k.dependencies} {
@@ -122,7 +127,7 @@ func checkLocks(p *problems, k *keyspace, m *queues) {
 		t := &h.job
 		if t.state == "running" {
 			checkLock(p, k, m, jid, t)
-		} else if t.grace && !leftGrace(t) {
+		} else if (t.grace || t.sudden) && !leftGrace(t) {
 			p.add("%sj:%s is %s, and has a grace period", prefix, jid, t.state)
 		}
 	}
@@ -267,4 +272,31 @@ func checkHistory(p *problems, k *keyspace, _ *queues) {
 			p.add("%sj:%s-history has %d entries, and may have %d", prefix, jid, len(history), limit)
 		}
 	}
+}
+
+// checkKeys: of the unfinished jobs that claim a unique key, only one has it. Others that go on
+// with the key of another job are those that were not put, but unfailed or put again without it.
+func checkKeys(p *problems, k *keyspace, m *queues) {
+	holders := map[string]string{}
+	for _, jid := range inOrder(k.jobs) {
+		c, state := claimIn(k.jobs[jid].job.options), k.jobs[jid].job.state
+		over := state == "complete" || state == "failed"
+		if c == nil || c.Mode != "" || over || m.sharing[jid] {
+			continue
+		}
+		if other := holders[c.Key]; other != "" {
+			p.add("%sj:%s and %sj:%s have the unique key %s", prefix, other, prefix, jid, c.Key)
+		}
+		holders[c.Key] = jid
+	}
+}
+
+// claimIn returns the claim in the options of a job, or nil.
+func claimIn(options string) *claim {
+	var told struct {
+		Claim *claim `json:"u"`
+	}
+	_, raw, _ := strings.Cut(options, "|")
+	_ = json.Unmarshal([]byte(raw), &told) // empty is none
+	return told.Claim
 }

@@ -24,7 +24,11 @@ type job struct {
 	time      float64
 	delayed   float64 // when it falls due after its dependencies; 0 for at once
 	grace     bool
+	sudden    bool    // its lock has no grace period, as the pop said
+	placed    float64 // when it was put, if it goes back there after a lost lock
 	failure   failure
+	options   options
+	result    result
 	history   []event
 
 	dependencies, dependents map[string]bool
@@ -55,7 +59,7 @@ type recurring struct {
 
 // A handle is what a *qless.Job holds that matters to later calls.
 type handle struct {
-	jid, klass, queue, data string
+	jid, klass, queue, data, result string
 
 	since float64 // when it was popped; 0 when it was only read
 }
@@ -95,10 +99,11 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 // view shows a job as a reply of the server tells it: times have 14 digits there.
 func (j *job) view(tracked bool) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
-		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v}",
+		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
+		"header %q, locked for %g, parents %q}",
 		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
 		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
-		j.history)
+		j.history, j.options.header, j.options.lockTime, j.options.parents())
 }
 
 // viewOf shows a job that the API returned in the same way.
@@ -118,6 +123,10 @@ func viewOf(j *qless.Job) string {
 	}
 	for _, entry := range j.History {
 		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
+	}
+	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds()}
+	if len(j.Parents) > 0 {
+		told.options.policy = &policy{Of: j.Parents}
 	}
 	return told.view(j.Tracked)
 }

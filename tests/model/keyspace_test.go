@@ -44,13 +44,14 @@ redis.call('select', 0)
 
 local read = {
   hash = {'hgetall'}, list = {'lrange', 0, -1}, set = {'smembers'},
-  zset = {'zrange', 0, -1, 'withscores'},
+  zset = {'zrange', 0, -1, 'withscores'}, string = {'getrange', 0, -1},
 }
 for key, _ in pairs(dumps) do
   local kind = redis.call('type', key).ok
   local how, values = read[kind], {}
   if how then
     values = redis.call(how[1], key, unpack(how, 2))
+    values = type(values) == 'string' and {values} or values
   end
   local expires = redis.call('pttl', key) >= 0 and 'expires' or ''
   all[#all + 1] = {key, kind, expires, table.concat(values, '\n')}
@@ -76,6 +77,9 @@ type told struct {
 	priority, retries, remaining, expires, time float64
 
 	grace   bool
+	sudden  bool   // its lock has no grace period
+	options string // in order
+	result  string
 	tags    []string
 	failure failure
 	place   string // the name of the set that the job belongs into
@@ -184,7 +188,8 @@ func parseJob(fields map[string]string) told {
 		worker: fields["worker"], spawnedFrom: fields["spawned_from_jid"], state: fields["state"],
 		priority: amount(fields["priority"]), retries: amount(fields["retries"]),
 		remaining: amount(fields["remaining"]), expires: amount(fields["expires"]),
-		time: amount(fields["time"]), grace: fields["grace"] == "1",
+		time: amount(fields["time"]), grace: fields["grace"] == "1", sudden: fields["grace"] == "1.0",
+		options: normal(fields["x:o"]), result: fields["x:result"],
 		tags: parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
 	}
 	t.place = place(t)

@@ -74,12 +74,23 @@ func drawPutMany(d *dice) step {
 			s.Many[i].Depends = without(s.Many[i].Depends, later.JID)
 		}
 	}
+	// Of jobs that change what they claim in one call, the keys of before the call count.
+	if slices.ContainsFunc(s.Many, func(one step) bool { return d.m.jobs[one.JID].isHolder() }) {
+		for i := range s.Many {
+			s.Many[i].Unique = ""
+		}
+	}
 	if d.chance(50) { // jobs to be popped in order
 		for i := range s.Many {
 			s.Many[i].Priority, s.Many[i].Delay, s.Many[i].Depends = s.Many[0].Priority, nil, nil
 		}
 	}
 	return s
+}
+
+// isHolder reports whether a job may have a unique key.
+func (j *job) isHolder() bool {
+	return j != nil && j.options.claim != nil && (!j.isOver() || j.options.claim.Mode == "for")
 }
 
 func predictPutMany(m *queues, s step) outcome {
@@ -91,12 +102,14 @@ func predictPutMany(m *queues, s step) outcome {
 		seen[one.JID] = true
 	}
 	waiting, reply := 0, done
+	var put []*job
 	for _, one := range s.Many {
 		one.Queue = s.Queue
-		if problem := m.put(one); problem != done {
+		if problem := m.write(one); problem != done {
 			reply = problem
 			continue
 		}
+		put = append(put, m.jobs[one.JID])
 		j := m.jobs[one.JID]
 		if j.state == qless.StateWaiting {
 			j.slack = float64(waiting) * resolution(j.priority)
@@ -104,22 +117,47 @@ func predictPutMany(m *queues, s step) outcome {
 			m.inOrder = append(m.inOrder, j.jid)
 		}
 	}
+	for _, j := range put {
+		m.watch(j)
+	}
 	return reply
 }
 
-// put puts a job, or moves the one that exists: what the step does not say stays as it was.
+// put puts a job, and tells it which of those that it waits for have failed.
 func (m *queues) put(s step) outcome {
+	reply := m.write(s)
+	if reply == done {
+		m.watch(m.jobs[s.JID])
+	}
+	return reply
+}
+
+// write writes a job, or moves the one that exists: what the step does not say stays as it was.
+func (m *queues) write(s step) outcome {
 	if slices.Contains(s.Depends, s.JID) {
 		return refused(qless.CodeInvalid)
 	}
 	j := m.jobs[s.JID]
-	if j == nil {
+	isNew := j == nil
+	if isNew {
 		j = &job{jid: s.JID, retries: 5, dependencies: map[string]bool{}, dependents: map[string]bool{}}
 		m.jobs[s.JID] = j
 	} else if s.leaves(j) {
 		return refused(qless.CodeExists)
-	} else {
+	}
+	if m.isTaken(s) {
+		if isNew {
+			delete(m.jobs, s.JID)
+		}
+		return refused(qless.CodeExists)
+	}
+	before, wasOver := j.options.claim, j.isOver()
+	j.options.merge(s)
+	if !isNew {
 		m.leave(j)
+	}
+	if wasOver {
+		j.options.beginLife()
 	}
 	if len(s.Depends) > 0 {
 		for jid := range j.dependencies {
@@ -141,7 +179,23 @@ func (m *queues) put(s step) outcome {
 	m.record(j, "put", m.now)
 	m.know(s.Queue)
 	m.place(j, s.seconds())
+	switch {
+	case s.Unique != "":
+		m.claim(j, before)
+	case wasOver:
+		m.claimAgain(j)
+	}
 	return done
+}
+
+// isTaken reports whether another job has the unique key that a step claims.
+func (m *queues) isTaken(s step) bool {
+	c := s.claim()
+	if c == nil {
+		return false
+	}
+	other := m.holder(c.Key)
+	return other != nil && other.jid != s.JID
 }
 
 // leave takes a job out of everything that its state put it into.
@@ -152,7 +206,7 @@ func (m *queues) leave(j *job) {
 	if j.state == qless.StateFailed {
 		m.unfile(j)
 	}
-	j.grace = false
+	j.grace, j.sudden = false, false
 }
 
 func without(names []string, name string) []string {

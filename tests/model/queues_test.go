@@ -22,6 +22,9 @@ type queues struct {
 	tracked map[string]float64
 	paused  map[string]bool
 	config  map[string]string
+	claims  map[string]storedClaim // by unique key
+	sharing map[string]bool        // jobs that go on although another one has their key
+	server  *keyspace              // before the call
 	stats   map[statKey]*stats
 
 	handles      map[handleKey][]*handle // the latest first
@@ -50,6 +53,7 @@ func newQueues() *queues {
 		filed: map[string]float64{},
 		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
+		claims: map[string]storedClaim{}, sharing: map[string]bool{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
 		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
@@ -224,6 +228,7 @@ func (m *queues) setGroup(name string, jids []string) {
 func (m *queues) file(j *job, why failure) {
 	m.record(j, "failed", m.now)
 	j.state, j.worker, j.expires, j.failure = qless.StateFailed, "", 0, why
+	j.sudden = false
 	m.groups[why.group] = append([]string{j.jid}, m.groups[why.group]...)
 	today := m.count(j.queue, m.now)
 	today.failures++

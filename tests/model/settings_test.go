@@ -133,4 +133,5 @@ func (m *queues) unfail(j *job, queue string) {
 	j.worker, j.expires, j.queue, j.remaining = "", 0, queue, j.retries
 	m.enqueue(j, m.now)
 	m.knowUnlisted(queue)
+	m.claimAgain(j)
 }

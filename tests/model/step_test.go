@@ -42,8 +42,16 @@ type step struct {
 	State    qless.State
 	Option   string
 	Value    string
-	Many     []step   // the jobs of a PutMany
-	Raw      []string // a command for the server itself
+	Many     []step // the jobs of a PutMany
+
+	Header    string
+	LockTime  *time.Duration
+	OnLost    string
+	OnFailure string
+	Unique    string // a key, a space, and the mode of the claim
+	Result    string
+
+	Raw []string // a command for the server itself
 }
 
 // String writes the step as one readable line.
@@ -89,7 +97,7 @@ func (s step) putOptions() []qless.PutOption {
 	if condition, ok := conditions[s.If]; ok {
 		options = append(options, condition)
 	}
-	return options
+	return append(options, s.moreOptions()...)
 }
 
 // conditions are the options that refuse a put, by the names that steps have for them.

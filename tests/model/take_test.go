@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -13,12 +14,22 @@ import (
 var takeActions = []action{
 	{
 		name: "Pop", weight: 26,
-		draw: func(d *dice) step { return step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)} },
+		draw: func(d *dice) step {
+			s := step{Do: "Pop", Queue: d.busyQueue(), Count: 1 + d.IntN(4)}
+			if d.chance(10) {
+				s.LockTime = ptr(pick(d, []time.Duration{0, 500 * time.Millisecond, 5 * time.Second}))
+			}
+			return s
+		},
 		play: func(w *world, s step) outcome {
-			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count)
+			var options []qless.PopOption
+			if s.LockTime != nil {
+				options = append(options, qless.LockTime(*s.LockTime))
+			}
+			jobs, err := w.by(s).Queue(s.Queue).Pop(w.ctx, s.Count, options...)
 			return w.got(s, jobs, err)
 		},
-		predict: func(m *queues, s step) outcome { return m.gives(s, m.pop(s.Queue, s.Worker, s.Count)) },
+		predict: func(m *queues, s step) outcome { return m.gives(s, m.pop(s)) },
 	},
 	{
 		name: "Peek", weight: 3,
@@ -88,7 +99,8 @@ func (m *queues) gives(s step, jobs []*job) outcome {
 }
 
 // pop locks jobs for a worker: those whose locks have ended, then those that wait.
-func (m *queues) pop(queue, worker string, count int) []*job {
+func (m *queues) pop(s step) []*job {
+	queue, worker, count := s.Queue, s.Worker, s.Count
 	if m.paused[queue] {
 		return nil
 	}
@@ -97,14 +109,17 @@ func (m *queues) pop(queue, worker string, count int) []*job {
 	if count == 0 {
 		return nil
 	}
+	isDue := len(until(m.in(queue, "scheduled"), m.now)) > 0
 	taken := m.expire(queue, count)
 	for _, j := range taken {
-		m.lock(j, worker)
+		m.lock(j, s)
 	}
 	m.spawnDue(queue, count-len(taken))
-	m.moveDue(queue, count-len(taken))
+	if isDue { // else one that a lost job lets go with a delay that is over is for the next pop
+		m.moveDue(queue, count-len(taken))
+	}
 	for _, j := range first(m.work(queue), count-len(taken)) {
-		m.lock(j, worker)
+		m.lock(j, s)
 		taken = append(taken, j)
 	}
 	return taken
@@ -132,23 +147,27 @@ func (m *queues) expire(queue string, limit int) []*job {
 	for _, j := range first(until(m.in(queue, "locks"), m.now), limit) {
 		m.letGo(j.worker, j.jid)
 		warned := j.grace
-		if grace <= 0 || !warned {
+		sudden := grace <= 0 || j.sudden || !warned && j.options.lockTime > 0
+		if sudden || !warned {
 			m.record(j, "timed-out", m.now)
 			j.grace, j.score = true, m.now+grace
 			m.count(queue, m.now).retries++
 		}
-		if grace > 0 && !warned {
+		if !sudden && !warned {
 			continue
 		}
 		j.remaining--
-		j.grace = false
+		j.grace, j.sudden = false, false
 		switch initial := m.setting(qless.ConfigBackoffInitialDelay, 0); {
 		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
+			m.end(j, false)
 		case initial > 0:
 			factor := m.setting(qless.ConfigBackoffFactor, 3)
 			delay := initial * math.Pow(factor, float64(j.retries-j.remaining))
 			j.state, j.score = qless.StateScheduled, m.now+delay
+		case j.options.onLost == "last" || j.options.onLost == "place":
+			m.putBack(j)
 		default:
 			taken = append(taken, j)
 		}
@@ -164,13 +183,37 @@ func (m *queues) exhausted(j *job) failure {
 	}
 }
 
-// lock gives a worker a job.
-func (m *queues) lock(j *job, worker string) {
+// putBack puts a lost job where its options say.
+func (m *queues) putBack(j *job) {
+	at := m.now
+	if j.options.onLost == "place" && j.placed > 0 {
+		at = j.placed
+	}
+	m.enqueue(j, at)
+	j.worker, j.expires, j.time = "", 0, at
+}
+
+// lockTime is how long a lock on a job lasts that is renewed.
+func (m *queues) lockTime(j *job) float64 {
+	if j.options.lockTime > 0 {
+		return j.options.lockTime
+	}
+	return m.heartbeat(j.queue)
+}
+
+// lock gives a job to the worker of a pop.
+func (m *queues) lock(j *job, s step) {
 	m.record(j, "popped", m.now)
-	j.state, j.worker, j.time, j.grace = qless.StateRunning, worker, m.now, false
-	j.expires = m.now + m.heartbeat(j.queue)
+	if j.options.onLost != "" {
+		j.placed = j.time
+	}
+	j.state, j.worker, j.time, j.grace = qless.StateRunning, s.Worker, m.now, false
+	j.expires, j.sudden = m.now+m.lockTime(j), false
+	if s.LockTime != nil {
+		j.expires, j.sudden = m.now+s.LockTime.Seconds(), true
+	}
 	j.score = j.expires
-	m.hold(worker, j.jid, j.expires)
+	m.hold(s.Worker, j.jid, j.expires)
 	m.count(j.queue, m.now).waits++
 }
 

@@ -77,6 +77,7 @@ type violation struct {
 func (w *world) play(s step) *violation {
 	w.micros += s.Tick.Microseconds()
 	w.m.begin(w.micros)
+	w.m.server = w.k
 	a := actionOf(s)
 	want := a.predict(w.m, s)
 	got := a.play(w, s)

@@ -1,0 +1,437 @@
+package model
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// options is what the model knows of the options of a job that qless-core does not know.
+type options struct {
+	header   string
+	lockTime float64 // 0 for that of the queue
+	onLost   string  // empty for first
+	claim    *claim
+	policy   *policy
+
+	told   bool // a job with a policy waits for this one
+	kept   bool // it has a result of an earlier queue
+	waited bool // somebody waits for its end
+}
+
+// A claim is what a job says about its unique key.
+type claim struct {
+	Key     string  `json:"k"`
+	Mode    string  `json:"m,omitempty"`
+	Seconds float64 `json:"d,omitempty"`
+}
+
+// A policy is what a job says about failures of those that it waits for.
+type policy struct {
+	Do     string            `json:"do"`
+	Of     []string          `json:"of,omitempty"`
+	Failed map[string]string `json:"failed,omitempty"`
+}
+
+// A stored claim is the claim on a key: of whom, and until when if the job does not decide that.
+type storedClaim struct {
+	jid  string
+	ends float64
+}
+
+// A result belongs to the end of a job in this state, at this time.
+type result struct {
+	state qless.State
+	time  float64
+	data  string
+}
+
+// text writes options as parseOptions does.
+func (o *options) text() string {
+	letters, values := "", map[string]any{}
+	add := func(letter string, isSet bool, value any) {
+		if isSet {
+			letters += letter
+			if value != nil {
+				values[letter] = value
+			}
+		}
+	}
+	add("d", o.told, nil)
+	add("f", o.policy != nil, o.policy)
+	add("h", o.header != "", map[string]string{"a": o.header})
+	add("l", o.lockTime > 0, o.lockTime)
+	add("q", o.onLost != "", o.onLost)
+	add("r", o.kept, nil)
+	add("u", o.claim != nil, o.claim)
+	add("w", o.waited, nil)
+	if letters == "" {
+		return ""
+	}
+	raw, err := json.Marshal(values)
+	if err != nil {
+		panic(err)
+	}
+	return normal(letters + "|" + string(raw))
+}
+
+// normal writes an options text with its letters and its members in order.
+func normal(text string) string {
+	letters, raw, _ := strings.Cut(text, "|")
+	var values any
+	if json.Unmarshal([]byte(raw), &values) != nil {
+		return text
+	}
+	inOrder, err := json.Marshal(values)
+	if err != nil {
+		panic(err)
+	}
+	all := strings.Split(letters, "")
+	slices.Sort(all)
+	return strings.Join(all, "") + "|" + string(inOrder)
+}
+
+// The unique keys that steps have, and the options that they say about them.
+var uniqueNames = []string{"x", "y"}
+
+// window is how long a claim for some time lasts: longer than a run, because the server's own clock
+// ends it.
+const window = time.Hour
+
+// moreOptions returns what the step says as options of a put that qless-core does not know.
+func (s step) moreOptions() []qless.PutOption {
+	var all []qless.PutOption
+	if s.Header != "" {
+		all = append(all, qless.Header("a", s.Header))
+	}
+	if s.LockTime != nil {
+		all = append(all, qless.LockTime(*s.LockTime))
+	}
+	if s.OnLost != "" {
+		all = append(all, qless.OnLost(qless.Place(s.OnLost)))
+	}
+	if s.OnFailure != "" {
+		all = append(all, qless.OnFailure(s.OnFailure))
+	}
+	if name, mode, ok := strings.Cut(s.Unique, " "); ok {
+		unique := qless.Unique(name)
+		switch mode {
+		case "start":
+			unique = unique.UntilStarted()
+		case "for":
+			unique = unique.For(window)
+		}
+		all = append(all, unique)
+	}
+	return all
+}
+
+// claim returns what the step claims, or nil.
+func (s step) claim() *claim {
+	name, mode, ok := strings.Cut(s.Unique, " ")
+	if !ok {
+		return nil
+	}
+	c := &claim{Key: `["` + name + `"]`}
+	switch mode {
+	case "start":
+		c.Mode = mode
+	case "for":
+		c.Mode, c.Seconds = mode, window.Seconds()
+	}
+	return c
+}
+
+// drawOptions draws options that qless-core does not know, mostly none.
+func (d *dice) drawOptions(s *step) {
+	if d.chance(10) {
+		s.Header = pick(d, []string{"1", "2"})
+	}
+	if d.chance(8) {
+		s.LockTime = ptr(pick(d, []time.Duration{500 * time.Millisecond, 5 * time.Second, time.Hour}))
+	}
+	if d.chance(12) {
+		s.OnLost = pick(d, []string{"first", "last", "place"})
+	}
+	if d.chance(15) {
+		s.Unique = pick(d, uniqueNames) + " " + pick(d, []string{"", "", "start", "for"})
+	}
+	d.drawPolicy(s)
+}
+
+// drawPolicy draws what becomes of a job when others fail. In which order several jobs fail is not
+// known, which makes a difference if each deletes those before it.
+func (d *dice) drawPolicy(s *step) {
+	if d.m.setting(qless.ConfigJobsFailedHistory, -1) != 0 && (len(s.Depends) > 0 || d.chance(5)) &&
+		d.chance(60) {
+		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
+	}
+}
+
+// hasPolicies reports whether a failure may make other jobs fail.
+func (m *queues) hasPolicies() bool {
+	for _, j := range m.jobs {
+		if j.options.policy != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// merge gives a job the options that a step says.
+func (o *options) merge(s step) {
+	o.header = cmp.Or(s.Header, o.header)
+	if s.LockTime != nil {
+		o.lockTime = s.LockTime.Seconds()
+	}
+	if o.onLost = cmp.Or(s.OnLost, o.onLost); s.OnLost == "first" {
+		o.onLost = ""
+	}
+	if s.OnFailure != "" {
+		o.policy = &policy{Do: s.OnFailure, Of: slices.Clone(s.Depends)}
+	}
+	if c := s.claim(); c != nil {
+		o.claim = c
+	}
+}
+
+// beginLife drops the options of an earlier life.
+func (o *options) beginLife() { o.kept, o.waited = false, false }
+
+// holder returns the job that keeps others from being put with a key; nil if none does.
+func (m *queues) holder(key string) *job {
+	stored, ok := m.claims[key]
+	if !ok {
+		return nil
+	}
+	j := m.jobs[stored.jid]
+	if stored.ends > 0 {
+		if stored.ends <= m.now {
+			return nil
+		}
+		if j == nil {
+			j = &job{jid: stored.jid} // it is gone, and its claim goes on
+		}
+		return j
+	}
+	if j == nil || j.isOver() || j.options.claim == nil || j.options.claim.Key != key ||
+		j.options.claim.Mode == "start" && j.state == qless.StateRunning {
+		return nil
+	}
+	return j
+}
+
+// isOver reports whether a job is complete or has failed.
+func (j *job) isOver() bool {
+	return j.state == qless.StateComplete || j.state == qless.StateFailed
+}
+
+// claim gives a job the key that it claims. before is what it claimed until then.
+func (m *queues) claim(j *job, before *claim) {
+	c := j.options.claim
+	stored := storedClaim{jid: j.jid}
+	if c.Mode == "for" {
+		stored.ends = m.now + c.Seconds
+	}
+	m.claims[c.Key] = stored
+	delete(m.sharing, j.jid)
+	if before != nil && before.Key != c.Key {
+		m.unclaim(j.jid, before, true)
+	}
+}
+
+// claimAgain gives a job whose life begins again its key, unless another one has it by now.
+func (m *queues) claimAgain(j *job) {
+	c := j.options.claim
+	if c == nil || c.Mode == "for" {
+		return
+	}
+	if other := m.holder(c.Key); other != nil && other.jid != j.jid {
+		m.sharing[j.jid] = true
+		return
+	}
+	m.claim(j, nil)
+}
+
+// unclaim gives up the claim of a job. One for some time goes on unless the job was canceled.
+func (m *queues) unclaim(jid string, c *claim, canceled bool) {
+	delete(m.sharing, jid)
+	if c == nil {
+		return
+	}
+	if stored := m.claims[c.Key]; stored.jid == jid && (stored.ends == 0 || canceled) {
+		delete(m.claims, c.Key)
+	}
+}
+
+// end does what follows when a job is complete, has failed for good, or is canceled.
+func (m *queues) end(j *job, canceled bool) {
+	if j.options.kept && !canceled {
+		j.options.kept = false
+		j.result.state, j.result.time = j.state, j.time
+	}
+	m.unclaim(j.jid, j.options.claim, canceled)
+	if j.state == qless.StateFailed && !canceled && j.options.told {
+		m.tellDependents(j)
+	}
+}
+
+// tellDependents tells the jobs that wait for one that has failed, and those that wait for these if
+// they fail too.
+func (m *queues) tellDependents(failed *job) {
+	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
+		other := queue[0]
+		group := other.failure.group
+		for _, jid := range m.orderOf(other) {
+			if j := m.jobs[jid]; m.tell(j, other, group) {
+				m.unclaim(j.jid, j.options.claim, false)
+				if j.options.kept {
+					j.options.kept = false
+					j.result.state, j.result.time = j.state, j.time
+				}
+				if j.options.told {
+					queue = append(queue, j)
+				}
+			}
+		}
+	}
+}
+
+// orderOf returns the dependents of a job in the order in which the server names them.
+func (m *queues) orderOf(j *job) []string {
+	var known []string
+	if m.server != nil {
+		known = in(m.server.dependents, j.jid).members
+	}
+	jids := sorted(j.dependents)
+	slices.SortStableFunc(jids, func(a, b string) int {
+		return cmp.Compare(slices.Index(known, a), slices.Index(known, b))
+	})
+	return jids
+}
+
+// tell tells a job that one that it waits for has failed, and reports whether it fails too.
+func (m *queues) tell(j, other *job, group string) bool {
+	p := j.options.policy
+	if j.state != qless.StateDepends || p == nil || p.Do == "wait" {
+		return false
+	}
+	if p.Failed == nil {
+		p.Failed = map[string]string{}
+	}
+	p.Failed[other.jid] = group
+	m.record(j, "dependency-failed", m.now)
+	if p.Do == "run" {
+		m.undepend(j, other.jid)
+		if len(j.dependencies) == 0 {
+			m.free(j, true)
+		}
+		return false
+	}
+	for jid := range j.dependencies {
+		m.undepend(j, jid)
+	}
+	m.file(j, failure{
+		group: "failed-dependency", when: math.Floor(m.now),
+		message: fmt.Sprintf("It depends on %s, which has failed in %s", other.jid, group),
+	})
+	return true
+}
+
+// watch has a job with a policy told of what it waits for.
+func (m *queues) watch(j *job) {
+	if j.options.policy == nil || len(j.dependencies) == 0 {
+		return
+	}
+	needs := sorted(j.dependencies)
+	for _, jid := range needs {
+		m.jobs[jid].options.told = true
+	}
+	for _, jid := range needs {
+		if other := m.jobs[jid]; other != nil && other.state == qless.StateFailed {
+			m.tellDependents(other)
+		}
+	}
+}
+
+// store gives a job that has just ended, or goes on, the result that was set by a handle.
+func (j *job) store(h *handle) {
+	if h.result != "" {
+		j.result = result{state: j.state, time: j.time, data: h.result}
+	}
+}
+
+// Ways to look at an end, or to wait for it.
+var endActions = []action{
+	{
+		name: "Result", weight: 2,
+		draw: func(d *dice) step { return step{Do: "Result", JID: d.jid()} },
+		play: func(w *world, s step) outcome {
+			r, err := w.by(s).Result(w.ctx, s.JID)
+			return outcomeOf(err, func() string { return fmt.Sprintf("%s %s", r.State, r.Data) })
+		},
+		predict: func(m *queues, s step) outcome {
+			j := m.jobs[s.JID]
+			switch {
+			case j == nil:
+				return refused(qless.CodeNotFound)
+			case !j.isOver():
+				return refused(qless.CodeUnfinished)
+			}
+			data := ""
+			if j.result.state == j.state && j.result.time == j.time {
+				data = j.result.data
+			}
+			return outcome(fmt.Sprintf("%s %s", j.state, data))
+		},
+	},
+	{
+		name: "Await", weight: 2, // the first step of a wait
+		draw: func(d *dice) step { return step{Do: "Await", JID: d.jid()} },
+		play: func(w *world, s step) outcome {
+			at := time.UnixMicro(w.micros)
+			reply, err := scripts.Run(w.ctx, w.rdb, prefix, at, "await", s.JID)
+			if err == nil && reply == nil {
+				return refused(qless.CodeNotFound)
+			}
+			return ended(err)
+		},
+		predict: func(m *queues, s step) outcome {
+			j := m.jobs[s.JID]
+			if j == nil {
+				return refused(qless.CodeNotFound)
+			}
+			j.options.waited = j.options.waited || !j.isOver()
+			return done
+		},
+	},
+	{
+		name: "Holder", weight: 1,
+		draw: func(d *dice) step { return step{Do: "Holder", Unique: pick(d, uniqueNames)} },
+		play: func(w *world, s step) outcome {
+			jid, err := w.by(s).Holder(w.ctx, s.Unique)
+			return outcomeOf(err, func() string { return jid })
+		},
+		predict: func(m *queues, s step) outcome {
+			if j := m.holder(`["` + s.Unique + `"]`); j != nil {
+				return outcome(j.jid)
+			}
+			return ""
+		},
+	},
+}
+
+// parents returns the jobs that a job with a policy was put to wait for.
+func (o *options) parents() []string {
+	if o.policy == nil {
+		return nil
+	}
+	return o.policy.Of
+}
