@@ -7,8 +7,9 @@
 --          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
 --          lost its lock waits before it is handed out again;
 --          o LETTERS|JSON: options of the job's field x:o, as lib/options.lua says. An existing job
---          keeps those of its own that neither o nor drop names;
+--          keeps those of its own that neither o nor drop names. s and t are in seconds from now;
 --          drop letters: options that an existing job loses;
+--          at time: when the job can be popped, in place of the delay;
 --          if absent, finished or idle: a job that is there is left as it is, unless it is complete
 --          or failed (finished), or unless it is not running (idle);
 --          batch jid: the job becomes a member of this batch, unless it is left as it is;
@@ -22,7 +23,8 @@
 --          as it is because of the pair if, or of its unique key; an array of the jid of the job
 --          that was replaced and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     a new job: 6 commands, 3 more for each tag or dependency
+-- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and those
+--          of cancel for up to two jobs whose lives have ended
 -- Repeat   once, unless new
 -- Waits    for replicas
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem

@@ -240,11 +240,11 @@ func TestOptionsThatAScriptRefuses(t *testing.T) {
 // The times of this test are those that a script writes: they survive being read and written again.
 func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
-		e.putStored("o", `q|{"q":"last"}`)
-		ends := fmt.Sprintf(`"t":%d.25`, noon.Unix()+100)
-		written := fmt.Sprintf(`t|{"put":%d,%s}`, noon.Unix(), ends)
-		require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:j", "x:o", written).Err())
+		e.putStored("o", `t|{"t":100.25}`)
+		until := e.job("j").Until
+		require.WithinDuration(t, noon.Add(100250*time.Millisecond), until, 10*time.Microsecond)
 		e.putStored("o", `h|{"h":{"a":"1"}}`)
-		require.Contains(t, e.stored("j"), ends)
+		require.Equal(t, "th", e.letters("j"))
+		require.Equal(t, until, e.job("j").Until)
 	})
 }

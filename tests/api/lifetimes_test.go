@@ -905,3 +905,35 @@ func TestLifetimesOfASchedulesJobs(t *testing.T) {
 	require.True(t, errors.As(err, &own))
 	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
 }
+
+// What docs/extensions.md says of the commands that lifetimes cost.
+func TestCommandsThatLifetimesCost(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("first"))
+	require.NoError(t, e.pop("q").Complete(t.Context())) // the queue and the day are not new
+	cost := func(jid string, options ...qless.PutOption) (put, pop, complete int) {
+		put = len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+		var job *qless.Job
+		pop = len(e.server.Commands(t, func() { job = e.pop("q") }))
+		complete = len(e.server.Commands(t, func() { require.NoError(t, job.Complete(t.Context())) }))
+		return put, pop, complete
+	}
+	plainPut, plainPop, plainComplete := cost("1j")
+	for name, c := range map[string]struct {
+		options       []qless.PutOption
+		put, complete int
+	}{
+		"StartBy":       {[]qless.PutOption{qless.StartBy(time.Hour)}, 2, 0},
+		"both":          {[]qless.PutOption{qless.StartBy(time.Hour), qless.TTL(time.Hour)}, 2, 0},
+		"KeepFor":       {[]qless.PutOption{qless.KeepFor(time.Hour)}, 1, 1},
+		"KeepFor none":  {[]qless.PutOption{qless.KeepFor(0)}, 1, 0},
+		"KeepFailedFor": {[]qless.PutOption{qless.KeepFailedFor(time.Hour)}, 1, 0},
+		"RunFor":        {[]qless.PutOption{qless.RunFor(time.Hour)}, 0, 0},
+		"At":            {[]qless.PutOption{qless.At(noon)}, 0, 0},
+	} {
+		put, pop, complete := cost(name+"j", c.options...)
+		require.Equal(t, c.put, put-plainPut, name)
+		require.Equal(t, plainPop, pop, name)
+		require.Equal(t, c.complete, complete-plainComplete, name)
+	}
+}

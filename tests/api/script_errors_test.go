@@ -131,6 +131,7 @@ var refusals = []refusal{
 	{"put|w1|q|j|K||0", `Put(): Arg "data" missing or not JSON`, nil},
 	{"put|w1|q|j|K|{}", `Put(): Arg "delay" not a number: nil`, nil},
 	{"put|w1|q|j|K|{}|0|priority", `Put(): Odd number of additional args`, nil},
+	{"put|w1|q|j|K|{}|0|at|noon", `Put(): Arg "at" not a number: noon`, nil},
 	{"put|w1|q|j|K|{}|0|priority|inf", `Put(): Arg "priority" not a number: inf`, nil},
 	{"put|w1|q|j|K|{}|0|retries|", `Put(): Arg "retries" not a number: `, nil},
 	{"put|w1|q|j|K|{}|0|tags|x", `Put(): Arg "tags" missing or not JSON`, nil},

@@ -368,8 +368,13 @@ func (d *dice) setting() (option, value string) {
 	}
 	drawn := pick(d, values)
 	option, value = drawn[0], pick(d, drawn[1:])
-	if option == qless.ConfigJobsFailedHistory && d.m.hasPolicies() {
-		value = "60" // see drawPolicy
+	if d.m.hasPolicies() { // see drawPolicy
+		switch option {
+		case qless.ConfigJobsFailedHistory:
+			value = "60"
+		case qless.ConfigJobsFailedHistoryCount:
+			value = "1000"
+		}
 	}
 	return option, value
 }

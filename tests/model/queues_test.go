@@ -233,7 +233,6 @@ func (m *queues) file(j *job, why failure) {
 	today := m.count(j.queue, m.now)
 	today.failures++
 	today.failed++
-	m.limitFailures(j)
 }
 
 // limitFailures notes when a job failed, and deletes those that failed too long ago, and too many of
