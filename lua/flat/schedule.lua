@@ -133,6 +133,8 @@ else
   end
 end
 
+
+
 local function count_existing(keys)
   local count = 0
   for from = 1, #keys, 1000 do
@@ -140,7 +142,6 @@ local function count_existing(keys)
   end
   return count
 end
-
 
 
 
@@ -173,10 +174,6 @@ local function entry(at, what, details)
   end
   return text .. ']'
 end
-
-
-
-
 
 
 
@@ -285,758 +282,13 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-elseif which == 'grow_batches' then
-local batches, ended = ...
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    do
-      call('del', prefix .. 'x:none')
-    end
-    return try(...)
-  end
-  return reply
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  if not due then
-    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
-  end
-  leave_queue(queue, jid)
-  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-    undepend(jid, other)
-  end
-  local cap, keep = read_failing()
-  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
-  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  end
-end
-local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-  local letters, values = split_options(job[3])
-  local policy = values.f
-  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
-    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
-  end
-  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-  policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
-  adopt_history(jid, job[4])
-  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
-  end
-end
-local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
-  local group = type(failure) == 'string' and list_of(failure).group
-  return type(group) == 'string' and group or ''
-end
-local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
-    end
-    at, told = at + 1, told + #dependents
-  end
-end
-local function watch(jid, ended, some)
-  local failed = {}
-  for _, other in ipairs(some or try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
-    local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
-      local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
-      call('hset', key, 'x:o', 'd' .. stored)
-    end
-    if job[1] == 'failed' then
-      failed[#failed + 1] = other
-    end
-  end
-  for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
-  end
-end
-  for jid, batch in pairs(batches) do
-    if #batch.members > 0 then
-      local letters, values = split_options(batch.stored)
-      local own = type(values.b) == 'table' and values.b or {}
-      own.n = finite(own.n, 0) + batch.count
-      values.b = own
-      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
-      if has_option(batch.stored, 'f') then
-        watch(jid, ended, batch.members)
-      end
-    end
-  end
 end
 end
 
 
 
-local function job_ended(jid, stored, state)
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    do
-      call('del', prefix .. 'x:none')
-    end
-    return try(...)
-  end
-  return reply
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  if not due then
-    state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function delete_failed(jid)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function fail_dependent(jid, queue, message)
-  local key, group = (prefix .. 'j:' .. jid), 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
-  end
-  leave_queue(queue, jid)
-  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-    undepend(jid, other)
-  end
-  local cap, keep = read_failing()
-  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
-  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', (prefix .. 'j:' .. jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-    call('sadd', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  end
-end
-local function tell(jid, other, group)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-  local letters, values = split_options(job[3])
-  local policy = values.f
-  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
-    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
-  end
-  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-  policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
-  adopt_history(jid, job[4])
-  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
-  end
-end
-local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
-  local group = type(failure) == 'string' and list_of(failure).group
-  return type(group) == 'string' and group or ''
-end
-local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
-    end
-    at, told = at + 1, told + #dependents
-  end
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
-  local state = job[1]
-  if not state then
-    return false
-  end
-  local found = {state = state}
-  local ended = state == 'complete' or state == 'failed'
-  if ended then
-    local belongs = result_field(state, job[2], '')
-    if string.sub(job[4] or '', 1, #belongs) == belongs then
-      found.result = string.sub(job[4], #belongs + 1)
-    end
-    found.failure = state == 'failed' and job[3] or nil
-  end
-  return cjson.encode(found), ended
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function publish_end(jid, state)
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > 65536 then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
-  end
-  try('publish', prefix .. ('x:done:' .. jid), message)
-end
-  if state ~= 'canceled' and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
-  end
-  if has_option(stored, 'w') then
-    publish_end(jid, state)
-  end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
-  end
-  if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
-  end
-end
+
+
 
 
 local claiming, watching, turns = false, false, false
@@ -1215,11 +467,8 @@ local function put(worker, groups, in_order)
       end
     end
   end
-  if watching then
+  if watching or batches then
     seldom2('watch_all', in_order)
-  end
-  if batches then
-    seldom1('grow_batches', batches, job_ended)
   end
   return refused
 end
@@ -1263,6 +512,39 @@ local function merge_options(old, given, ended)
     end
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
 end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
@@ -1424,39 +706,6 @@ local function forget_failure(jid, queue, failure)
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
-    end
-  end
-end
-local function is_batch(stored)
-  return stored and has_option(stored, 'b')
-end
-local function read_batch(area, jid)
-  local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  if job[1] ~= 'depends' then
-    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
-  elseif not is_batch(job[2]) then
-    reject(area, 'Job ' .. jid .. ' is not a batch')
-  end
-  return job[2]
-end
-local function waits_for(item, jid)
-  for _, other in ipairs(item.depends) do
-    if other == jid then
-      return true
-    end
-  end
-  return item.jid == jid
-end
-local function read_batches(area, batches, items)
-  for _, item in ipairs(items) do
-    local jid = item.given.batch
-    if jid then
-      local batch = batches[jid]
-      batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
-        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
-      end
-      batch.members[#batch.members + 1] = item.jid
     end
   end
 end
@@ -1778,6 +1027,22 @@ local function split_options(text)
   end
   return '', {}
 end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', (prefix .. 'j:' .. jid), 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
 local function leave_queue(queue, jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
   try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
@@ -2087,6 +1352,93 @@ local function watch(jid, ended, some)
     tell_dependents(other, ended)
   end
 end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function publish_end(jid, state)
+  local message = state ~= 'canceled' and read_end(try, jid)
+  if not message or #message > 65536 then
+    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function job_ended(jid, stored, state)
+  if state ~= 'canceled' and has_option(stored, 'r') then
+    keep_result((prefix .. 'j:' .. jid), state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
