@@ -16,6 +16,10 @@ local try = redis.pcall
 
 
 
+local seldom1
+
+
+
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -36,21 +40,14 @@ end
 
 
 
-
-local seldom1
-
-
-
-
-
-
-
-
-
-
-
 seldom1 = function(which, ...)
-if which == 'free' then
+if which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
   local n = tonumber(text)
@@ -172,12 +169,6 @@ end
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-elseif which == 'is_batch' then
-local stored = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  return stored and has_option(stored, 'b')
 end
 end
 

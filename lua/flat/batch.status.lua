@@ -59,44 +59,7 @@ local function whole(area, name, text)
 end
 local none = {}
 
-
-local stamp, usual = ARGV[1], true
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-else
-  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
-end
-local now = usual and stamp + 0 or tonumber(stamp)
-if not now or now - now ~= 0 then
-  error('Arg "now" missing or not a number: ' .. tostring(stamp))
-end
-if not usual then
-  stamp = string.format('%.17g', now)
-end
-
 local seldom1
-
-
-
-
-
-
-
-
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-
-
-
-
-
-
-
 
 
 seldom1 = function(which, ...)
@@ -115,6 +78,35 @@ local function has_option(text, letter)
 end
   return stored and has_option(stored, 'b')
 end
+end
+
+
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+
+
+
+
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
 end
 
 local jid

@@ -3,9 +3,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
--- @include "lib/deps.lua"
 -- @include "lib/options.lua"
--- @include "lib/policies.lua"
 
 -- Whether the options text is that of a batch.
 local function is_batch(stored) -- cold
@@ -49,8 +47,8 @@ local function read_batches(area, batches, items) -- cold
   end
 end
 
--- Counts the members that batches have got; ended is as in policies.
-local function grow_batches(batches, ended) -- cold
+-- Counts the members that batches have got.
+local function grow_batches(batches) -- cold
   for jid, batch in pairs(batches) do
     if #batch.members > 0 then
       local letters, values = split_options(batch.stored)
@@ -58,9 +56,6 @@ local function grow_batches(batches, ended) -- cold
       own.n = finite(own.n, 0) + batch.count
       values.b = own
       call('hset', job_key(jid), 'x:o', letters .. '|' .. cjson.encode(values))
-      if has_option(batch.stored, 'f') then
-        watch(jid, ended, batch.members)
-      end
     end
   end
 end

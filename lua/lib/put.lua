@@ -12,8 +12,8 @@
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/expiry.lua"
--- @include "lib/fair.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
@@ -463,8 +463,16 @@ local function write_all(group, idle, tracked, known_empty)
   end
 end
 
--- Watches the jobs that items with a policy wait for.
+-- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
 local function watch_all(items) -- cold
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -528,14 +536,11 @@ local function put(worker, groups, in_order)
       write_all(groups[g], idle, tracked, known_empty)
     end
   end
-  if watching then
+  if watching or batches then
     watch_all(in_order)
   end
   if mortal then
     enter_lives(in_order)
-  end
-  if batches then
-    grow_batches(batches, job_ended)
   end
   return found
 end
