@@ -29,7 +29,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -93,14 +93,12 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -144,6 +142,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -269,9 +270,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -382,7 +386,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -572,7 +576,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -846,7 +850,7 @@ local function expire(queue, limit, settings)
           do
             local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
@@ -903,7 +907,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -955,13 +959,30 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -973,7 +994,7 @@ local function lock(queue, jids, worker, settings, show, out)
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -987,7 +1008,10 @@ local function lock(queue, jids, worker, settings, show, out)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -1090,8 +1114,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -1112,9 +1138,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -1139,6 +1170,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -1232,7 +1266,9 @@ end
 if lock_for then
   settings.lock_time = lock_for
 end
-if call('sismember', prefix .. 'paused_queues', queue) == 1 then
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
+  prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
@@ -1254,8 +1290,6 @@ if count > 0 then
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -1281,6 +1315,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -1309,7 +1345,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1340,7 +1376,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1365,7 +1401,7 @@ end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1859,7 +1895,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1903,7 +1939,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1994,7 +2030,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -2118,7 +2154,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -2323,7 +2359,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2722,7 +2758,7 @@ do
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
@@ -2814,7 +2850,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2840,9 +2876,6 @@ if not now or now - now ~= 0 then
 end
 if not usual then
   stamp = string.format('%.17g', now)
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -2938,9 +2971,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3064,7 +3100,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -3243,21 +3279,6 @@ end
     tell_dependents(jid, job_ended)
   end
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
 local area, text = ...
@@ -3409,9 +3430,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3797,9 +3821,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3933,7 +3960,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -4208,85 +4235,11 @@ end
   end
 end
 end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local jid
@@ -4427,7 +4380,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
-  key = false, retries = false, ran = false, state = false,
+  key = false, retries = false, began = false, state = false,
 }
 if given.result then
   item.result = given.result
@@ -4439,15 +4392,122 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     break
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -4547,7 +4607,7 @@ repeat
       end
     end
   end
-  local done, finished = entry(now, '"done"'), owned
+  local done, finished = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -4557,7 +4617,7 @@ repeat
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -4596,14 +4656,25 @@ repeat
   if #finished > 0 then
     repeat
       local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
-      local completed, scored = prefix .. 'completed', {unpack(items)}
-      for i = 1, #items do
+      local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+      for i = 2, #items do
         scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
       end
       if type(try('zadd', completed, unpack(scored))) == 'table' then
         break
       end
-      local before = string.format('%.17g', (now - keep_seconds))
+      local before
+      repeat
+        local seconds = -keep_seconds
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            before = digits .. decimals
+            break
+          end
+        end
+        before = string.format('%.17g', (now + seconds))
+      until true
       local excess = call('zcard', completed) - keep_count
       if excess > 0 or call('zcount', completed, 0, before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
@@ -4620,7 +4691,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -4670,7 +4741,7 @@ if not usual then
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -4698,7 +4769,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -4708,7 +4779,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -4798,8 +4869,19 @@ do
     end
   end
 end
-local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
-local text = string.format('%.17g', expires)
+local seconds = (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
+local text
+repeat
+  local seconds = seconds
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      text = digits .. decimals
+      break
+    end
+  end
+  text = string.format('%.17g', (now + seconds))
+until true
 local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid)
@@ -4814,7 +4896,7 @@ if job[4] then
 end
 try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
-return expires
+return now + seconds
 elseif command == 'retry' then
 local function required(area, name, text)
   if not text then
@@ -4856,7 +4938,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -5089,7 +5171,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -5186,7 +5268,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -5540,7 +5622,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -5645,7 +5727,7 @@ local function list_of(text)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -5663,7 +5745,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -6093,7 +6175,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -6279,7 +6361,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -6433,7 +6515,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -6557,7 +6639,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -6936,7 +7018,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7009,7 +7091,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7060,7 +7142,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7209,7 +7291,7 @@ local jid, others, added = ...
 elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7277,7 +7359,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7336,7 +7418,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -7460,7 +7542,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -7590,7 +7672,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7654,7 +7736,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -7778,7 +7860,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -8137,17 +8219,22 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
 end
 return '{' .. table.concat(counts, ',') .. '}'
 elseif command == 'finish' then
-local function required(area, name, text)
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  return text
+  return default
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
 end
 local function whole(area, name, text)
   local count
@@ -8186,23 +8273,6 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -8218,9 +8288,6 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
@@ -8315,9 +8382,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -8465,7 +8535,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -8620,21 +8690,6 @@ end
     tell_dependents(jid, job_ended)
   end
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -8727,9 +8782,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -9015,9 +9073,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -9175,7 +9236,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -9426,97 +9487,130 @@ end
   end
 end
 end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local function complete(worker, items)
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     return
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -9616,7 +9710,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished = entry(now, '"done"'), owned
+  local done, finished = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -9626,7 +9720,7 @@ local function complete(worker, items)
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -9665,14 +9759,25 @@ local function complete(worker, items)
   if #finished > 0 then
     repeat
       local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
-      local completed, scored = prefix .. 'completed', {unpack(items)}
-      for i = 1, #items do
+      local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+      for i = 2, #items do
         scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
       end
       if type(try('zadd', completed, unpack(scored))) == 'table' then
         break
       end
-      local before = string.format('%.17g', (now - keep_seconds))
+      local before
+      repeat
+        local seconds = -keep_seconds
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            before = digits .. decimals
+            break
+          end
+        end
+        before = string.format('%.17g', (now + seconds))
+      until true
       local excess = call('zcard', completed) - keep_count
       if excess > 0 or call('zcount', completed, 0, before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
@@ -9689,7 +9794,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -9702,14 +9807,55 @@ local function complete(worker, items)
     end
   end
 end
-local worker = required('Finish', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Finish', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local seldom2
 local function read_item(at)
+  local jid
+  do
+    local area, name, text = 'Finish', 'jid', ARGV[at + 1]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    jid = text
+  end
+  local queue
+  do
+    local area, name, text = 'Finish', 'queue', ARGV[at + 2]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    queue = text
+  end
   local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
+    jid = jid,
+    queue = queue,
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
+    key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -9736,6 +9882,18 @@ if which == 'read_details' then
 local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -9957,6 +10115,9 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
@@ -10095,7 +10256,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -10111,15 +10272,41 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = string.format('%.17g', (now - keep_seconds))
+  local before
+  repeat
+    local seconds = -keep_seconds
+    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+      if #digits == 10 and decimals ~= '.000000' then
+        before = digits .. decimals
+        break
+      end
+    end
+    before = string.format('%.17g', (now + seconds))
+  until true
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
@@ -10217,7 +10404,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -10343,7 +10530,7 @@ else
   complete(worker, seldom2('to_complete', items))
   seldom2('give', items)
 end
-local outcomes = {unpack(items)}
+local outcomes = (items[2] and {unpack(items)} or {false})
 for i = 1, n do
   local item = items[i]
   if item.problem then
@@ -10358,7 +10545,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10488,7 +10675,7 @@ do
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -10509,9 +10696,14 @@ do
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -10536,6 +10728,9 @@ do
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -10605,7 +10800,7 @@ end
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10654,7 +10849,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10800,7 +10995,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -11085,7 +11280,7 @@ end
 local seldom1
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -11094,7 +11289,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11109,7 +11304,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11223,7 +11418,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11340,7 +11535,7 @@ local function find_job(run, jid)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -11361,9 +11556,14 @@ local function find_job(run, jid)
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -11388,6 +11588,9 @@ local function find_job(run, jid)
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -11437,6 +11640,8 @@ do
       return '{}'
     elseif #texts == 1 then
       return '[' .. texts[1] .. ']'
+    elseif #texts == 2 then
+      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end
@@ -11464,7 +11669,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11693,7 +11898,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -11791,7 +11996,7 @@ local function find_job(run, jid)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -11812,9 +12017,14 @@ local function find_job(run, jid)
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -11839,6 +12049,9 @@ local function find_job(run, jid)
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -11926,6 +12139,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -11944,7 +12159,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11972,9 +12187,6 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -12013,6 +12225,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -12118,7 +12333,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -12172,8 +12387,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -12194,9 +12411,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -12221,6 +12443,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -12329,13 +12554,30 @@ local out = {}
 do
   local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -12347,7 +12589,7 @@ do
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -12361,7 +12603,10 @@ do
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -12572,7 +12817,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -12603,7 +12848,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -12644,7 +12889,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13122,7 +13367,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13166,7 +13411,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13257,7 +13502,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -13381,7 +13626,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -13675,7 +13920,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14023,7 +14268,7 @@ if n > 0 then
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
@@ -14147,7 +14392,7 @@ if not usual then
 end
 local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14247,7 +14492,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -14318,7 +14563,7 @@ end
 local function size(queue, part)
   do
     local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
     end
@@ -14332,7 +14577,7 @@ local function counts(queue)
   local stalled
   repeat
     local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       stalled = n
       break
@@ -14366,6 +14611,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -14385,7 +14632,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14629,7 +14876,7 @@ elseif command == 'recur.get' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14831,7 +15078,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15036,7 +15283,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15306,7 +15553,7 @@ if not usual then
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15349,7 +15596,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -15359,7 +15606,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -15478,7 +15725,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15509,7 +15756,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15534,7 +15781,7 @@ end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -16028,7 +16275,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -16072,7 +16319,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -16163,7 +16410,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -16287,7 +16534,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -16492,7 +16739,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -16861,7 +17108,7 @@ do
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
@@ -16961,7 +17208,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -17025,9 +17272,6 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local seldom1
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
@@ -17048,9 +17292,10 @@ local function allowed(queue, max_concurrency, wanted)
 end
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -17119,9 +17364,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -17259,7 +17507,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -17449,7 +17697,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -17723,7 +17971,7 @@ local function expire(queue, limit, settings)
           do
             local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
           end
@@ -17791,9 +18039,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -17945,7 +18196,16 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local function others_idle()
   if #queues > 100 then
     return true
@@ -18084,12 +18344,15 @@ local function open_one(i, n)
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
+  end
+  settings[i].tracked = tracked
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -18136,13 +18399,30 @@ local function lock_from(i, jids, out)
     do
       local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
       for first = 1, #jids, 500 do
-        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
           local n, count = 0, #jids
+          local put_at, put_time
           for i = 1, count do
             local jid = jids[i]
             local key = prefix .. 'j:' .. jid
@@ -18154,7 +18434,7 @@ local function lock_from(i, jids, out)
               do
                 local key, text, cap = key, popped, cap
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
                 entries = length
@@ -18168,7 +18448,10 @@ local function lock_from(i, jids, out)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
               end
-              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
               call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -18320,8 +18603,9 @@ local function take_turns(have, more, out)
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out
@@ -18581,7 +18865,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18612,7 +18896,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18637,7 +18921,7 @@ end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19131,7 +19415,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19175,7 +19459,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19266,7 +19550,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -19390,7 +19674,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -19595,7 +19879,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19805,7 +20089,7 @@ end
 local last
 repeat
   local text, default = call('hget', prefix .. 'x:schedules', id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break
@@ -20041,7 +20325,7 @@ repeat
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
@@ -20164,7 +20448,7 @@ local key = prefix .. 'x:schedules'
 local last
 repeat
   local text, default = call('hget', key, id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break
@@ -20180,7 +20464,7 @@ elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20396,7 +20680,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20657,7 +20941,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20672,7 +20956,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20719,7 +21003,7 @@ end
 elseif which == 'wake' then
 local queue = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20784,7 +21068,7 @@ for _, jid in ipairs(jids) do
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -20802,7 +21086,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -20858,6 +21142,8 @@ local function joined(texts)
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -20962,7 +21248,7 @@ local dependents, dependencies = ...
     ',"dependencies":' .. array(try('smembers', dependencies))
 end
 end
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -20983,9 +21269,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   do
-    local jid = jid
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -21111,7 +21402,7 @@ end
 local keep
 repeat
   local text, default = call('hget', prefix .. 'config', 'jobs-history'), 604800
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     keep = n
     break
@@ -21166,7 +21457,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21415,7 +21706,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -21513,7 +21804,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21753,7 +22044,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -21815,7 +22106,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22059,7 +22350,7 @@ do
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
     end
@@ -22140,7 +22431,7 @@ end
 local function wake(queue)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22217,7 +22508,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22392,7 +22683,7 @@ do
   local age
   repeat
     local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       age = n
       break
@@ -22424,6 +22715,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

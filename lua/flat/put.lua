@@ -77,7 +77,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -108,7 +108,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -133,7 +133,7 @@ end
 elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -627,7 +627,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -671,7 +671,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -762,7 +762,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -886,7 +886,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1091,7 +1091,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1491,7 +1491,7 @@ do
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end

@@ -105,7 +105,7 @@ seldom1 = function(which, ...)
 if which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -136,7 +136,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -177,7 +177,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -655,7 +655,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -699,7 +699,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -790,7 +790,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -914,7 +914,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1208,7 +1208,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1557,7 +1557,7 @@ if n > 0 then
               do
                 local key, text, cap = key, text
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
               end
