@@ -54,7 +54,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
-  key = false, retries = false, ran = false, state = false,
+  key = false, retries = false, began = false, state = false,
 }
 if given.result then
   item.result = given.result -- seldom, and growing a table is expensive

@@ -29,7 +29,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -93,15 +93,13 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local dropped = 0
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -145,6 +143,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -293,9 +294,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -563,7 +567,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1081,9 +1085,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1250,7 +1257,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1445,7 +1452,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1801,7 +1808,7 @@ local function expire_lock(queue, jid, settings)
       do
         local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1890,7 +1897,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1942,13 +1949,30 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -1961,7 +1985,7 @@ local function lock(queue, jids, worker, settings, show, out)
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -1975,7 +1999,10 @@ local function lock(queue, jids, worker, settings, show, out)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -2078,8 +2105,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -2100,9 +2129,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -2127,6 +2161,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -2220,7 +2257,9 @@ end
 if lock_for then
   settings.lock_time = lock_for
 end
-if call('sismember', prefix .. 'paused_queues', queue) == 1 then
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
+  prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
@@ -2242,8 +2281,6 @@ if count > 0 then
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -2271,6 +2308,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -2298,7 +2337,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2365,7 +2404,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2396,7 +2435,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2526,7 +2565,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -2613,7 +2652,7 @@ seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -3347,7 +3386,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -3391,7 +3430,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -3529,7 +3568,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3612,7 +3651,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -3946,7 +3985,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -4118,7 +4157,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -4212,7 +4251,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -4739,7 +4778,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -5132,7 +5171,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -5158,9 +5197,6 @@ if not now or now - now ~= 0 then
 end
 if not usual then
   stamp = string.format('%.17g', now)
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -5335,9 +5371,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -5420,7 +5459,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -5710,94 +5749,6 @@ end
   end
   return forgotten and state == 'complete'
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
 local area, text = ...
@@ -6035,9 +5986,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -6472,9 +6426,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -6557,7 +6514,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -6926,11 +6883,10 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local jid
@@ -7071,7 +7027,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
-  key = false, retries = false, ran = false, state = false,
+  key = false, retries = false, began = false, state = false,
 }
 if given.result then
   item.result = given.result
@@ -7083,15 +7039,122 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     break
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -7191,7 +7254,7 @@ repeat
       end
     end
   end
-  local done, finished, forgetting = entry(now, '"done"'), owned, false
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -7201,7 +7264,7 @@ repeat
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -7264,14 +7327,25 @@ repeat
     if #kept > 0 then
       repeat
         local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
-        local completed, scored = prefix .. 'completed', {unpack(items)}
-        for i = 1, #items do
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
           scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
         end
         if type(try('zadd', completed, unpack(scored))) == 'table' then
           break
         end
-        local before = string.format('%.17g', (now - keep_seconds))
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
         local excess = call('zcard', completed) - keep_count
         if excess > 0 or call('zcount', completed, 0, before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
@@ -7289,7 +7363,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -7339,7 +7413,7 @@ if not usual then
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7367,7 +7441,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -7377,7 +7451,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -7467,8 +7541,19 @@ do
     end
   end
 end
-local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
-local text = string.format('%.17g', expires)
+local seconds = (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
+local text
+repeat
+  local seconds = seconds
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      text = digits .. decimals
+      break
+    end
+  end
+  text = string.format('%.17g', (now + seconds))
+until true
 local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid)
@@ -7483,7 +7568,7 @@ if job[4] then
 end
 try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
-return expires
+return now + seconds
 elseif command == 'retry' then
 local function required(area, name, text)
   if not text then
@@ -7525,7 +7610,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -7846,7 +7931,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -7902,7 +7987,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -8369,7 +8454,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -8571,7 +8656,7 @@ local function names_of(text)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -8612,7 +8697,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -9161,7 +9246,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -9303,7 +9388,7 @@ elseif which == 'progress_member' then
 local jid, stored = ...
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9401,7 +9486,7 @@ end
 elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9575,7 +9660,7 @@ elseif command == 'batch.status' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9715,7 +9800,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9962,7 +10047,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -10045,7 +10130,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -10570,7 +10655,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10643,7 +10728,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10694,7 +10779,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10846,7 +10931,7 @@ local jid, others, added = ...
 elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -10975,7 +11060,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11044,7 +11129,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -11127,7 +11212,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -11347,7 +11432,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -11443,7 +11528,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -11526,7 +11611,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -11996,17 +12081,22 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
 end
 return '{' .. table.concat(counts, ',') .. '}'
 elseif command == 'finish' then
-local function required(area, name, text)
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  return text
+  return default
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
 end
 local function whole(area, name, text)
   local count
@@ -12045,23 +12135,6 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -12077,9 +12150,6 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
@@ -12253,9 +12323,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -12362,7 +12435,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -12628,94 +12701,6 @@ end
   end
   return forgotten and state == 'complete'
 end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -12894,9 +12879,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -13231,9 +13219,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -13340,7 +13331,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -13685,23 +13676,129 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local function complete(worker, items)
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     return
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -13801,7 +13898,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished, forgetting = entry(now, '"done"'), owned, false
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -13811,7 +13908,7 @@ local function complete(worker, items)
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -13874,14 +13971,25 @@ local function complete(worker, items)
     if #kept > 0 then
       repeat
         local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
-        local completed, scored = prefix .. 'completed', {unpack(items)}
-        for i = 1, #items do
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
           scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
         end
         if type(try('zadd', completed, unpack(scored))) == 'table' then
           break
         end
-        local before = string.format('%.17g', (now - keep_seconds))
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
         local excess = call('zcard', completed) - keep_count
         if excess > 0 or call('zcount', completed, 0, before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
@@ -13899,7 +14007,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -13912,14 +14020,55 @@ local function complete(worker, items)
     end
   end
 end
-local worker = required('Finish', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Finish', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local seldom2
 local function read_item(at)
+  local jid
+  do
+    local area, name, text = 'Finish', 'jid', ARGV[at + 1]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    jid = text
+  end
+  local queue
+  do
+    local area, name, text = 'Finish', 'queue', ARGV[at + 2]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    queue = text
+  end
   local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
+    jid = jid,
+    queue = queue,
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
+    key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -13946,6 +14095,18 @@ if which == 'read_details' then
 local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -14171,6 +14332,9 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
@@ -14268,7 +14432,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -14367,15 +14531,41 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = string.format('%.17g', (now - keep_seconds))
+  local before
+  repeat
+    local seconds = -keep_seconds
+    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+      if #digits == 10 and decimals ~= '.000000' then
+        before = digits .. decimals
+        break
+      end
+    end
+    before = string.format('%.17g', (now + seconds))
+  until true
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
@@ -14474,7 +14664,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -14604,7 +14794,7 @@ else
   complete(worker, seldom2('to_complete', items))
   seldom2('give', items)
 end
-local outcomes = {unpack(items)}
+local outcomes = (items[2] and {unpack(items)} or {false})
 for i = 1, n do
   local item = items[i]
   if item.problem then
@@ -14619,7 +14809,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14772,7 +14962,7 @@ do
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -14793,9 +14983,14 @@ do
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -14820,6 +15015,9 @@ do
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -14889,7 +15087,7 @@ end
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14983,7 +15181,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15196,7 +15394,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -15483,7 +15681,7 @@ end
 local seldom1
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -15492,7 +15690,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15507,7 +15705,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15621,7 +15819,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15761,7 +15959,7 @@ local function find_job(run, jid)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -15782,9 +15980,14 @@ local function find_job(run, jid)
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -15809,6 +16012,9 @@ local function find_job(run, jid)
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -15858,6 +16064,8 @@ do
       return '{}'
     elseif #texts == 1 then
       return '[' .. texts[1] .. ']'
+    elseif #texts == 2 then
+      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end
@@ -15885,7 +16093,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -15942,7 +16150,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -15963,9 +16171,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   repeat
-    local jid = jid
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -15990,6 +16203,9 @@ local function job_json(job, tracked, more)
         break
       elseif #texts == 1 then
         history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
         break
       end
       history = '[' .. table.concat(texts, ',') .. ']'
@@ -16264,7 +16480,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -16483,6 +16699,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -16501,7 +16719,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -16529,9 +16747,6 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local dropped = 0
 seldom1 = function(which, ...)
@@ -16571,6 +16786,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -16860,9 +17078,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -16929,7 +17150,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -17487,7 +17708,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -17541,8 +17762,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -17563,9 +17786,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -17590,6 +17818,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -17698,13 +17929,30 @@ local out = {}
 do
   local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -17717,7 +17965,7 @@ do
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -17731,7 +17979,10 @@ do
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -17886,7 +18137,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18113,7 +18364,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18180,7 +18431,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18211,7 +18462,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18341,7 +18592,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -18447,7 +18698,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19162,7 +19413,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19206,7 +19457,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19344,7 +19595,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -19427,7 +19678,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -19761,7 +20012,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19933,7 +20184,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -20027,7 +20278,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -20658,7 +20909,7 @@ local function options(area, first, last)
   return found
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21017,7 +21268,7 @@ if not usual then
 end
 local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21184,7 +21435,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -21257,7 +21508,7 @@ end
 local function size(queue, part)
   do
     local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
     end
@@ -21271,7 +21522,7 @@ local function counts(queue)
   local stalled
   repeat
     local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       stalled = n
       break
@@ -21305,6 +21556,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -21324,7 +21577,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21568,7 +21821,7 @@ elseif command == 'recur.get' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21770,7 +22023,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -21975,7 +22228,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22245,7 +22498,7 @@ if not usual then
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22288,7 +22541,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -22298,7 +22551,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -22416,7 +22669,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22483,7 +22736,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22514,7 +22767,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22644,7 +22897,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -22731,7 +22984,7 @@ seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -23465,7 +23718,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -23509,7 +23762,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -23647,7 +23900,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -23730,7 +23983,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -24064,7 +24317,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -24236,7 +24489,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -24330,7 +24583,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -24857,7 +25110,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -25213,7 +25466,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -25277,9 +25530,6 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local seldom1
 local dropped = 0
 local function read_settings(queue)
@@ -25301,9 +25551,10 @@ local function allowed(queue, max_concurrency, wanted)
 end
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -25375,9 +25626,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -25660,7 +25914,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -26190,9 +26444,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -26437,7 +26694,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -26815,7 +27072,7 @@ local function expire_lock(queue, jid, settings)
       do
         local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -26936,7 +27193,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -27037,9 +27294,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -27191,7 +27451,16 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local function others_idle()
   if #queues > 100 then
     return true
@@ -27330,12 +27599,15 @@ local function open_one(i, n)
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
+  end
+  settings[i].tracked = tracked
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -27382,13 +27654,30 @@ local function lock_from(i, jids, out)
     do
       local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
       for first = 1, #jids, 500 do
-        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
           local n, count = 0, #jids
+          local put_at, put_time
           for i = 1, count do
             local jid = jids[i]
             local key = prefix .. 'j:' .. jid
@@ -27401,7 +27690,7 @@ local function lock_from(i, jids, out)
               do
                 local key, text, cap = key, popped, cap
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
                 entries = length
@@ -27415,7 +27704,10 @@ local function lock_from(i, jids, out)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
               end
-              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
               call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -27573,8 +27865,9 @@ local function take_turns(have, more, out)
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out
@@ -27833,7 +28126,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -27900,7 +28193,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -27931,7 +28224,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28061,7 +28354,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -28148,7 +28441,7 @@ seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28882,7 +29175,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28926,7 +29219,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -29064,7 +29357,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -29147,7 +29440,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -29481,7 +29774,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -29653,7 +29946,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -29747,7 +30040,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -30274,7 +30567,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -30567,7 +30860,7 @@ end
 local last
 repeat
   local text, default = call('hget', prefix .. 'x:schedules', id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break
@@ -30745,7 +31038,7 @@ local key = prefix .. 'x:schedules'
 local last
 repeat
   local text, default = call('hget', key, id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break
@@ -30761,7 +31054,7 @@ elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -30979,7 +31272,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -31603,7 +31896,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -31651,7 +31944,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -31917,7 +32210,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -32295,7 +32588,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -32556,7 +32849,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -32571,7 +32864,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -32618,7 +32911,7 @@ end
 elseif which == 'wake' then
 local queue = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -32683,7 +32976,7 @@ for _, jid in ipairs(jids) do
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -32701,7 +32994,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -32757,6 +33050,8 @@ local function joined(texts)
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -32884,7 +33179,7 @@ end
   return options_member(stored) .. progress_member(jid, stored)
 end
 end
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -32905,9 +33200,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   do
-    local jid = jid
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -33033,7 +33333,7 @@ end
 local keep
 repeat
   local text, default = call('hget', prefix .. 'config', 'jobs-history'), 604800
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     keep = n
     break
@@ -33088,7 +33388,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -33425,7 +33725,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -33523,7 +33823,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -33851,7 +34151,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -33913,7 +34213,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -34245,7 +34545,7 @@ do
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
     end
@@ -34326,7 +34626,7 @@ end
 local function wake(queue)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -34403,7 +34703,7 @@ if not usual then
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -34459,7 +34759,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -34706,7 +35006,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -34789,7 +35089,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
@@ -35388,7 +35688,7 @@ do
   local age
   repeat
     local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       age = n
       break
@@ -35420,6 +35720,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

@@ -37,7 +37,7 @@ elseif which == 'progress_member' then
 local jid, stored = ...
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end

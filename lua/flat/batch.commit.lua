@@ -50,7 +50,7 @@ end
 elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end

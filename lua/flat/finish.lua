@@ -24,18 +24,25 @@
 --          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
 --          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
-local function required(area, name, text)
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  return text
+  return default
 end
+
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
+
 local function whole(area, name, text)
   local count
   do
@@ -74,25 +81,6 @@ local function whole(area, name, text)
 end
 local none = {}
 
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -122,9 +110,6 @@ local seldom1
 
 
 
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 
 
 
@@ -309,9 +294,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -418,7 +406,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -685,100 +673,12 @@ end
   return forgotten and state == 'complete'
 end
 
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
 
 
 
 
 
 
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)}
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -957,9 +857,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1291,9 +1194,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1400,7 +1306,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1745,23 +1651,129 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local function complete(worker, items)
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     return
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -1861,7 +1873,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished, forgetting = entry(now, '"done"'), owned, false
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -1871,7 +1883,7 @@ local function complete(worker, items)
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -1934,14 +1946,25 @@ local function complete(worker, items)
     if #kept > 0 then
       repeat
         local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
-        local completed, scored = prefix .. 'completed', {unpack(items)}
-        for i = 1, #items do
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
           scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
         end
         if type(try('zadd', completed, unpack(scored))) == 'table' then
           break
         end
-        local before = string.format('%.17g', (now - keep_seconds))
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
         local excess = call('zcard', completed) - keep_count
         if excess > 0 or call('zcount', completed, 0, before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
@@ -1959,7 +1982,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -1974,15 +1997,56 @@ local function complete(worker, items)
 end
 
 
-local worker = required('Finish', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Finish', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local seldom2
 
 local function read_item(at)
+  local jid
+  do
+    local area, name, text = 'Finish', 'jid', ARGV[at + 1]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    jid = text
+  end
+  local queue
+  do
+    local area, name, text = 'Finish', 'queue', ARGV[at + 2]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    queue = text
+  end
   local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
+    jid = jid,
+    queue = queue,
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
+    key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -2010,6 +2074,18 @@ if which == 'read_details' then
 local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -2232,6 +2308,9 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
@@ -2329,7 +2408,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -2428,15 +2507,41 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = string.format('%.17g', (now - keep_seconds))
+  local before
+  repeat
+    local seconds = -keep_seconds
+    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+      if #digits == 10 and decimals ~= '.000000' then
+        before = digits .. decimals
+        break
+      end
+    end
+    before = string.format('%.17g', (now + seconds))
+  until true
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
@@ -2535,7 +2640,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -2665,7 +2770,7 @@ else
   complete(worker, seldom2('to_complete', items))
   seldom2('give', items)
 end
-local outcomes = {unpack(items)}
+local outcomes = (items[2] and {unpack(items)} or {false})
 for i = 1, n do
   local item = items[i]
   if item.problem then

@@ -41,7 +41,7 @@ end
 
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -71,7 +71,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -81,7 +81,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -172,8 +172,19 @@ do
     end
   end
 end
-local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
-local text = string.format('%.17g', expires)
+local seconds = (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
+local text
+repeat
+  local seconds = seconds
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      text = digits .. decimals
+      break
+    end
+  end
+  text = string.format('%.17g', (now + seconds))
+until true
 local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid)
@@ -188,5 +199,5 @@ if job[4] then
 end
 try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
-return expires
+return now + seconds
 

@@ -21,7 +21,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -247,7 +247,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end

@@ -12,7 +12,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -165,7 +165,7 @@ local function find_job(run, jid)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -186,9 +186,14 @@ local function find_job(run, jid)
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -213,6 +218,9 @@ local function find_job(run, jid)
             break
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
+            break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
             break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
@@ -263,6 +271,8 @@ do
       return '[]'
     elseif #texts == 1 then
       return '[' .. texts[1] .. ']'
+    elseif #texts == 2 then
+      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end

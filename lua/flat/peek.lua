@@ -14,7 +14,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -93,7 +93,7 @@ end
 
 
 
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -114,9 +114,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   repeat
-    local jid = jid
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -141,6 +146,9 @@ local function job_json(job, tracked, more)
         break
       elseif #texts == 1 then
         history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
         break
       end
       history = '[' .. table.concat(texts, ',') .. ']'
@@ -416,7 +424,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -636,6 +644,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

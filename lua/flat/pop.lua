@@ -10,7 +10,7 @@
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
--- Cost     6 commands when the queue is empty, 16 for one job (18 for one in sixteen), 5 for each
+-- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
@@ -32,7 +32,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -104,9 +104,6 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 
 
 
@@ -140,9 +137,10 @@ local dropped = 0
 
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -187,6 +185,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -335,9 +336,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -605,7 +609,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1123,9 +1127,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1292,7 +1299,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1487,7 +1494,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1843,7 +1850,7 @@ local function expire_lock(queue, jid, settings)
       do
         local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1932,7 +1939,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1984,13 +1991,30 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -2003,7 +2027,7 @@ local function lock(queue, jids, worker, settings, show, out)
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -2017,7 +2041,10 @@ local function lock(queue, jids, worker, settings, show, out)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -2120,8 +2147,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -2142,9 +2171,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -2169,6 +2203,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -2263,7 +2300,9 @@ end
 if lock_for then
   settings.lock_time = lock_for
 end
-if call('sismember', prefix .. 'paused_queues', queue) == 1 then
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
+  prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[]'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
@@ -2285,8 +2324,6 @@ if count > 0 then
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -2314,6 +2351,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

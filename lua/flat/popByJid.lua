@@ -26,7 +26,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -70,9 +70,6 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 
 
 
@@ -134,6 +131,9 @@ local function list_of(text)
     return list
   end
   return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
@@ -423,9 +423,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -492,7 +495,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1050,7 +1053,7 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1104,8 +1107,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -1126,9 +1131,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -1153,6 +1163,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
           break
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
+          break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
           break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
@@ -1262,13 +1275,30 @@ local out = {}
 do
   local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
         local key = prefix .. 'j:' .. jid
@@ -1281,7 +1311,7 @@ do
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -1295,7 +1325,10 @@ do
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)

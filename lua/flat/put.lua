@@ -76,7 +76,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -143,7 +143,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -174,7 +174,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -320,7 +320,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -404,7 +404,7 @@ seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1138,7 +1138,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1182,7 +1182,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1320,7 +1320,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1403,7 +1403,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1737,7 +1737,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1909,7 +1909,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -2003,7 +2003,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -2530,7 +2530,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end

@@ -42,7 +42,7 @@ end
 
 local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -209,7 +209,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -283,7 +283,7 @@ end
 local function size(queue, part)
   do
     local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
     end
@@ -297,7 +297,7 @@ local function counts(queue)
   local stalled
   repeat
     local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       stalled = n
       break
@@ -331,6 +331,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

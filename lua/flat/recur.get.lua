@@ -11,7 +11,7 @@
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end

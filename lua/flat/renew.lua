@@ -42,7 +42,7 @@ end
 
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -87,7 +87,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -97,7 +97,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break

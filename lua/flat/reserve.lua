@@ -23,7 +23,7 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
+-- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
 --          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
 --          worker is idle, 1 for each queue, up to 100, and 1 more
@@ -47,7 +47,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -118,9 +118,6 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local seldom1
 
 
@@ -168,9 +165,10 @@ end
 
 local function take_work(run, queue, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -243,9 +241,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -528,7 +529,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1058,9 +1059,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1305,7 +1309,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1683,7 +1687,7 @@ local function expire_lock(queue, jid, settings)
       do
         local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1804,7 +1808,7 @@ local function spawn_due(queue, parent, due, limit)
       do
         local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1905,9 +1909,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -2060,7 +2067,16 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local function others_idle()
   if #queues > 100 then
     return true
@@ -2199,12 +2215,15 @@ local function open_one(i, n)
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
+  end
+  settings[i].tracked = tracked
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
-      prefix .. 'q:' .. queue .. '-scheduled') > 0
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
@@ -2251,13 +2270,30 @@ local function lock_from(i, jids, out)
     do
       local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
       for first = 1, #jids, 500 do
-        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
           local n, count = 0, #jids
+          local put_at, put_time
           for i = 1, count do
             local jid = jids[i]
             local key = prefix .. 'j:' .. jid
@@ -2270,7 +2306,7 @@ local function lock_from(i, jids, out)
               do
                 local key, text, cap = key, popped, cap
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
                 entries = length
@@ -2284,7 +2320,10 @@ local function lock_from(i, jids, out)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
               end
-              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
               call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -2443,8 +2482,9 @@ local function take_turns(have, more, out)
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out

@@ -46,7 +46,7 @@ local key = prefix .. 'x:schedules'
 local last
 repeat
   local text, default = call('hget', key, id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break

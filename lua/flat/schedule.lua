@@ -58,7 +58,7 @@ seldom1 = function(which, ...)
 if which == 'fair_score' then
 local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -125,7 +125,7 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -156,7 +156,7 @@ local key, delay, means_none = ...
 elseif which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -302,7 +302,7 @@ local function put(worker, groups, in_order)
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
@@ -386,7 +386,7 @@ seldom2 = function(which, ...)
 if which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1120,7 +1120,7 @@ end
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1164,7 +1164,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1302,7 +1302,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1385,7 +1385,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -1719,7 +1719,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -1891,7 +1891,7 @@ local function entry(at, what, details)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1985,7 +1985,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -2512,7 +2512,7 @@ end
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -2806,7 +2806,7 @@ end
 local last
 repeat
   local text, default = call('hget', prefix .. 'x:schedules', id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break

@@ -44,7 +44,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -59,7 +59,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -106,7 +106,7 @@ end
 elseif which == 'wake' then
 local queue = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -172,7 +172,7 @@ for _, jid in ipairs(jids) do
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end

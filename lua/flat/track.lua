@@ -14,7 +14,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -75,6 +75,8 @@ local function joined(texts)
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -211,7 +213,7 @@ end
   return options_member(stored) .. progress_member(jid, stored)
 end
 end
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -232,9 +234,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   do
-    local jid = jid
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]

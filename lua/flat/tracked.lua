@@ -34,7 +34,7 @@ end
 local keep
 repeat
   local text, default = call('hget', prefix .. 'config', 'jobs-history'), 604800
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     keep = n
     break

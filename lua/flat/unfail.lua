@@ -50,7 +50,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -404,7 +404,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end

@@ -111,7 +111,7 @@ do
   local age
   repeat
     local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       age = n
       break
@@ -143,6 +143,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

@@ -54,10 +54,11 @@ local function extra_members(jid, stored) -- cold
   return options_member(stored) .. progress_member(jid, stored)
 end
 
--- The JSON of a job, with the text more at its end. Tags and failure are stored as JSON. The members
--- are written one by one, because a table of them would be expensive, in the order that cjson would
--- give them. Most numbers are the defaults, which need not be read.
-local function job_json(job, tracked, more)
+-- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and failure
+-- are stored as JSON. The members are written one by one, because a table of them would be
+-- expensive, in the order that cjson would give them. Most numbers are the defaults, which need not
+-- be read.
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])
   local retries, remaining, priority = job[RETRIES], job[REMAINING], job[PRIORITY]
@@ -71,7 +72,7 @@ local function job_json(job, tracked, more)
     priority = number_json(finite(priority, 0))
   end
   local encode = cjson.encode
-  local history = history_json(jid)
+  local history = history_json(jid, newest)
   local relations = relations_json(jid)
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
