@@ -1978,7 +1978,8 @@ local function lock(queue, jids, worker, settings, show, out)
         local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local stored = job[9]
+        local over = stored and string.find(stored, '^%a*[st]') and seldom1('drop_expired', jid, stored, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -1994,7 +1995,7 @@ local function lock(queue, jids, worker, settings, show, out)
             seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
-          if job[9] or settings.lock_time then
+          if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
             ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -7292,7 +7293,8 @@ repeat
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid
@@ -13936,7 +13938,8 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid
@@ -17958,7 +17961,8 @@ do
         local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local stored = job[9]
+        local over = stored and string.find(stored, '^%a*[st]') and seldom1('drop_expired', jid, stored, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -17974,7 +17978,7 @@ do
             seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
-          if job[9] or settings.lock_time then
+          if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
             ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -27683,7 +27687,8 @@ local function lock_from(i, jids, out)
             local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
-            local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('drop_expired', jid, stored, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -27699,7 +27704,7 @@ local function lock_from(i, jids, out)
                 seldom1('read_rest', jid, key, job, popped, cap)
               end
               local ends = expires
-              if job[9] or settings.lock_time then
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
                 ends = seldom1('lock_special', key, job, worker, settings)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

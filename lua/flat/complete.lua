@@ -2175,7 +2175,8 @@ repeat
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid

@@ -2299,7 +2299,8 @@ local function lock_from(i, jids, out)
             local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
-            local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('drop_expired', jid, stored, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -2315,7 +2316,7 @@ local function lock_from(i, jids, out)
                 seldom1('read_rest', jid, key, job, popped, cap)
               end
               local ends = expires
-              if job[9] or settings.lock_time then
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
                 ends = seldom1('lock_special', key, job, worker, settings)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

@@ -158,7 +158,8 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
-    local over = job[OPTIONS] and drop_expired(jid, job[OPTIONS], 'waiting')
+    local stored = job[OPTIONS]
+    local over = stored and string.find(stored, '^%a*[st]') and drop_expired(jid, stored, 'waiting')
     if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
@@ -167,7 +168,7 @@ local function lock_some(queue, jids, worker, settings, show, out)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if job[OPTIONS] or settings.lock_time then
+      if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
