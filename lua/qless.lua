@@ -222,6 +222,50 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -252,7 +296,7 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -327,9 +371,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -362,9 +403,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -545,7 +583,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -749,7 +787,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -943,7 +981,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1154,9 +1192,6 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -1334,7 +1369,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1538,7 +1573,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -1617,7 +1652,7 @@ local function expire_lock(queue, jid, settings)
       seldom1('move_history', jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
@@ -1669,7 +1704,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -1787,7 +1822,8 @@ local function lock(queue, jids, worker, settings, show, out)
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
+          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -2087,14 +2123,16 @@ if count > 0 then
     expired = none
   until true
   lock(queue, expired, worker, settings, show, out)
-  local more = math.min((count - #out), 1000 - dropped)
+  local more = count - #out
+  more = (more + dropped < 1000 and more or 1000 - dropped)
   while more > 0 do
     local jids = take_work(call, queue, more)
     if #jids == 0 then
       break
     end
     lock(queue, jids, worker, settings, show, out)
-    more = math.min((count - #out), 1000 - dropped)
+    more = count - #out
+    more = (more + dropped < 1000 and more or 1000 - dropped)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
@@ -2560,9 +2598,6 @@ local function merge_options(old, given, ended)
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -2597,7 +2632,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -2815,7 +2850,7 @@ local function keep_options(item, old, state)
     given = {o = given.o, drop = (given.drop or '') .. 'st'}
   end
   local text = merge_options(old, given, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -3079,9 +3114,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -3283,7 +3315,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -3504,7 +3536,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -3613,9 +3645,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -3848,7 +3877,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -4052,7 +4081,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -4258,7 +4287,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -4291,9 +4320,6 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -4363,7 +4389,7 @@ end
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -4566,9 +4592,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -4761,7 +4784,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -4964,7 +4987,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -5601,9 +5624,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -5798,7 +5818,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -5990,7 +6010,7 @@ end
   if item.result then
     mark_result(item.key)
   end
-  if item.stored and has_lifetime(item.stored) then
+  if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
     call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
@@ -6828,9 +6848,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -7056,7 +7073,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -7257,7 +7274,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -7526,9 +7543,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -7709,7 +7723,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -7862,7 +7876,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -7982,9 +7996,6 @@ local jid, group, keep, stored = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -8072,7 +8083,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -8441,9 +8452,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -8696,7 +8704,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -8899,7 +8907,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -9495,9 +9503,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -9692,7 +9697,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -9875,9 +9880,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -10095,7 +10097,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -10298,7 +10300,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -10661,9 +10663,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -10856,7 +10855,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -11059,7 +11058,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -11537,9 +11536,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -11734,7 +11730,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -11926,7 +11922,7 @@ end
   if item.result then
     mark_result(item.key)
   end
-  if item.stored and has_lifetime(item.stored) then
+  if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
     call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
@@ -12484,9 +12480,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -12645,7 +12638,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -13198,9 +13191,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -13235,7 +13225,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -14520,9 +14510,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -14556,7 +14543,7 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 end
 local queue
@@ -14684,6 +14671,50 @@ end
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'readable' then
 local text = ...
 local function list_of(text)
@@ -14797,7 +14828,7 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -14816,9 +14847,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -14852,9 +14880,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -15090,7 +15115,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -15294,7 +15319,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -15488,7 +15513,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -15533,7 +15558,8 @@ local function lock(queue, jids, worker, settings, show, out)
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
+          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -15864,7 +15890,8 @@ do
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
+          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -16509,9 +16536,6 @@ local function merge_options(old, given, ended)
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -16546,7 +16570,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -16764,7 +16788,7 @@ local function keep_options(item, old, state)
     given = {o = given.o, drop = (given.drop or '') .. 'st'}
   end
   local text = merge_options(old, given, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -17028,9 +17052,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -17232,7 +17253,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -17453,7 +17474,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -17562,9 +17583,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -17797,7 +17815,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -18001,7 +18019,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -18207,7 +18225,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -18240,9 +18258,6 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -18312,7 +18327,7 @@ end
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -20193,9 +20208,6 @@ local function merge_options(old, given, ended)
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -20230,7 +20242,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -20448,7 +20460,7 @@ local function keep_options(item, old, state)
     given = {o = given.o, drop = (given.drop or '') .. 'st'}
   end
   local text = merge_options(old, given, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -20712,9 +20724,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -20916,7 +20925,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -21137,7 +21146,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -21246,9 +21255,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -21481,7 +21487,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -21685,7 +21691,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -21891,7 +21897,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -21924,9 +21930,6 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -21996,7 +21999,7 @@ end
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -22199,6 +22202,50 @@ local key, length, cap = ...
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -22229,7 +22276,7 @@ end
   expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -22310,9 +22357,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -22345,9 +22389,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -22552,7 +22593,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -22756,7 +22797,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -22950,7 +22991,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -23033,9 +23074,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -23248,7 +23286,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -23452,7 +23490,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -23531,7 +23569,7 @@ local function expire_lock(queue, jid, settings)
       move_history(jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
@@ -23583,7 +23621,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -23823,7 +23861,8 @@ local function lock(queue, jids, worker, settings, show, out)
         local key = (prefix .. 'j:' .. jid)
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
+          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -24257,7 +24296,8 @@ local function lock_from(i, jids, out)
             local key = (prefix .. 'j:' .. jid)
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
-            local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+            local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
+              and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -24387,7 +24427,7 @@ local function take_ordered(out)
       local expired, more = open(i, #out)
       lock_from(i, expired, out)
       if dropped > 0 then
-        more = math.min(more, 1000 - dropped)
+        more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
         local jids = take_work(take, queues[i], more)
@@ -24398,7 +24438,7 @@ local function take_ordered(out)
         lock_from(i, jids, out)
         more = more - (#out - before)
         if dropped > 0 then
-          more = math.min(more, 1000 - dropped)
+          more = (more + dropped < 1000 and more or 1000 - dropped)
         end
       end
     end
@@ -24412,6 +24452,9 @@ local seldom2
 seldom2 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
+end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -24430,7 +24473,7 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, math.min((math.max(0, limit - (#out))), 1000 - dropped))
+  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
@@ -25118,9 +25161,6 @@ local function merge_options(old, given, ended)
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -25155,7 +25195,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -25373,7 +25413,7 @@ local function keep_options(item, old, state)
     given = {o = given.o, drop = (given.drop or '') .. 'st'}
   end
   local text = merge_options(old, given, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -25637,9 +25677,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -25841,7 +25878,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -26062,7 +26099,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -26171,9 +26208,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -26406,7 +26440,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -26610,7 +26644,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -26816,7 +26850,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -26849,9 +26883,6 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -26921,7 +26952,7 @@ end
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -27324,9 +27355,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -27428,7 +27456,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -27513,7 +27541,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -27538,9 +27566,6 @@ local text, letter = ...
   return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'clear_list' then
 local seconds = ...
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -27620,7 +27645,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -27639,9 +27664,6 @@ end
   return deleted
 elseif which == 'clear_group' then
 local group, keep, limit = ...
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -27729,7 +27751,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -29471,9 +29493,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -29508,7 +29527,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -29567,7 +29586,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
     note_life(job.jid)
   end
@@ -29906,9 +29925,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -29943,7 +29959,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -30002,7 +30018,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
     note_life(job.jid)
   end
@@ -30296,9 +30312,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -30333,7 +30346,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -30392,7 +30405,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
     note_life(job.jid)
   end

@@ -509,9 +509,6 @@ local function merge_options(old, given, ended)
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -546,7 +543,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -764,7 +761,7 @@ local function keep_options(item, old, state)
     given = {o = given.o, drop = (given.drop or '') .. 'st'}
   end
   local text = merge_options(old, given, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -1028,9 +1025,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -1232,7 +1226,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1453,7 +1447,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -1562,9 +1556,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1797,7 +1788,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -2001,7 +1992,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result((prefix .. 'j:' .. jid), state)
@@ -2207,7 +2198,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -2240,9 +2231,6 @@ local function read_options(area, text, checked)
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
   return text
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -2312,7 +2300,7 @@ end
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil

@@ -7,6 +7,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
 -- @include "lib/retention.lua"
@@ -81,7 +82,7 @@ end
 
 -- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
 local function within(wanted)
-  return math.min(wanted, MAX_DROPPED - dropped)
+  return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
 end
 
 -- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
@@ -155,7 +156,8 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
-    local over = job[OPTIONS] and drop_expired(jid, job[OPTIONS], 'waiting')
+    local over = job[OPTIONS] and has_lifetime(job[OPTIONS])
+      and is_over(jid, job[OPTIONS], 'waiting') and drop_expired(jid, 'waiting')
     if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
