@@ -93,6 +93,10 @@ type Job struct {
 	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
+	// Progress is how far the job is or was, as its worker said last ([Job.SetProgress]), or nil. In
+	// a handler it is nil until [Job.Refresh] is called.
+	Progress *Progress `json:"progress,omitempty"`
+
 	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
@@ -113,6 +117,9 @@ type Job struct {
 
 	// Tags are the job's tags, in the order in which it got them.
 	Tags []string `json:"tags,omitempty"`
+
+	// Tenant is whose job it is among those that share the queue: see [Fair].
+	Tenant string `json:"tenant,omitempty"`
 
 	// Tracked reports whether the job is tracked ([Job.Track]).
 	Tracked bool `json:"tracked"`
@@ -137,6 +144,9 @@ type hold struct {
 	ended   atomic.Bool // the handler has ended the job
 	outcome Outcome     // how it ended; set before ended
 	lost    atomic.Bool // the worker has dropped the run
+
+	progress     *progressKeeper // nil if the job has no worker
+	progressSent time.Time       // guarded by the keeper
 }
 
 // Failure is why a job failed.
@@ -425,9 +435,12 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{JID(j.JID)}, options...))
+	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{givenJID(j.JID)}, options...))
 	if err != nil {
 		return err
+	}
+	if u := p.options.unique; u != nil && u.replaces {
+		return invalid("requeue", j.JID, "Unique.Replace can't be used with Move")
 	}
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")

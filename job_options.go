@@ -11,11 +11,14 @@ import (
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
+	Batch    *batchOption      `json:"b,omitempty"`
+	Fair     *fairShare        `json:"g,omitempty"`
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
 	OnLost   Place             `json:"q,omitempty"`
 	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
+	Waited   bool              `json:"-"` // has a letter only
 
 	// Times, or in a put seconds from then.
 	StartBy *wire.Number `json:"s,omitempty"`
@@ -27,9 +30,16 @@ type jobOptions struct {
 	RunFor        *wire.Number `json:"e,omitempty"`
 }
 
-// letters returns the letter of each option that is set, which is its name in the JSON.
+// letters returns the letter of each option that is set, which is the name of its value in the
+// JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
+	if o.Batch != nil {
+		letters = append(letters, 'b')
+	}
+	if o.Fair != nil {
+		letters = append(letters, 'g')
+	}
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
 	}
@@ -44,6 +54,9 @@ func (o *jobOptions) letters() string {
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
+	}
+	if o.Waited {
+		letters = append(letters, 'w')
 	}
 	for _, number := range []struct {
 		letter byte
@@ -89,6 +102,9 @@ func parseJobOptions(text string) jobOptions {
 // apply sets the fields of a job that show its options. The others are set already.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
+	if o.Fair != nil {
+		j.Tenant = string(o.Fair.Tenant)
+	}
 	j.LockTime = max(o.LockTime.Duration(), 0)
 	if o.Policy != nil {
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
@@ -103,9 +119,14 @@ func (o *jobOptions) apply(j *Job) {
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	o := jobOptions{
+		Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim, Waited: c.waited,
+	}
 	c.storeLock(&o)
 	c.storeLifetimes(&o)
+	if c.opensBatch {
+		o.Batch = &batchOption{}
+	}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}

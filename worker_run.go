@@ -54,6 +54,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
 	}
+	a.hold.progress = w.progress
 	job.hold = &a.hold
 	a.lock.extend(sent, reserved.heartbeat)
 	return a

@@ -7,8 +7,8 @@
 -- Cost     14 commands a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zscore
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/cancel.lua"
 -- @include "lib/events.lua"

@@ -11,7 +11,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zscore
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
@@ -54,7 +54,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
-  key = false, retries = false, ran = false, state = false,
+  key = false, retries = false, began = false, state = false,
 }
 if given.result then
   item.result = given.result -- seldom, and growing a table is expensive

@@ -8,7 +8,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
 --          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
---          zrem zscore
+--          zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -10,8 +10,8 @@
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zincrby zmscore zpopmax zpopmin zrangebyscore zrem zscore
+--          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
+--          zcard zincrby zmscore zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -29,7 +29,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -71,20 +71,19 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function lock_time(own, general)
@@ -94,19 +93,13 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local dropped = 0
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local work = prefix .. 'q:' .. queue .. '-work'
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -151,13 +144,16 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -166,11 +162,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -197,21 +193,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -222,6 +203,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -247,7 +266,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -276,7 +295,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -293,7 +312,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
@@ -319,9 +338,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -347,6 +369,74 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
     do
@@ -357,18 +447,6 @@ local function remove_tags(jid, tags, first)
         end
       end
     end
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function earlier(a, b)
@@ -386,7 +464,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -441,25 +519,25 @@ local function wake_for_slot(queue)
   end
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -476,7 +554,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -493,7 +571,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -525,18 +603,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -547,7 +625,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -570,7 +648,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -594,7 +672,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -607,7 +685,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -636,7 +714,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -650,18 +728,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -682,12 +760,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -696,7 +774,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -710,7 +788,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -754,6 +832,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -762,6 +857,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -790,7 +897,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -806,8 +913,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -815,16 +928,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -836,7 +949,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -873,7 +986,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -916,7 +1029,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -928,7 +1041,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -939,14 +1052,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -958,7 +1071,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -976,7 +1089,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -1010,9 +1123,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -1038,6 +1154,74 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -1060,29 +1244,17 @@ local function remove_tags(jid, tags, first)
     end
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function next_child(parent, count)
   local taken = 0
   repeat
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -1090,7 +1262,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -1104,7 +1276,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -1118,12 +1290,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -1132,13 +1304,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -1147,22 +1319,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -1173,18 +1347,18 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -1238,25 +1412,25 @@ local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -1279,7 +1453,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1311,18 +1485,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1333,7 +1507,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -1356,7 +1530,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -1380,7 +1554,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -1393,7 +1567,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -1422,7 +1596,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1436,18 +1610,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -1468,12 +1642,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -1482,7 +1656,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -1496,7 +1670,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -1576,7 +1750,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -1617,10 +1791,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -1628,22 +1802,22 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function expire_lock(queue, jid, settings)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o')
   local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
   if not job[1] and not job[6] then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+    call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
     return nil
   end
   do
@@ -1655,7 +1829,7 @@ local function expire_lock(queue, jid, settings)
   if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
   local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
   if sudden or not warned then
     do
@@ -1667,23 +1841,23 @@ local function expire_lock(queue, jid, settings)
         end
       end
       do
-        local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+        local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
-      call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+      call('hset', prefix .. 'j:' .. jid, 'grace', 1)
       do
         local jid, worker = jid, worker
         local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
         try('publish', prefix .. ('w:' .. worker), message)
         try('publish', prefix .. 'log', message)
       end
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+      call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
       do
         local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -1698,8 +1872,8 @@ local function expire_lock(queue, jid, settings)
     do
       local queue, jid, job, worker, settings = queue, jid, job, worker, settings
       local remaining = math.floor(finite(job[3], 0)) - 1
-      call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-      call('hdel', (prefix .. 'j:' .. jid), 'grace')
+      call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+      call('hdel', prefix .. 'j:' .. jid, 'grace')
       if remaining < 0 then
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
@@ -1725,14 +1899,14 @@ local function expire(queue, limit, settings)
   local taken = {}
   while limit > 0 do
     local before = dropped
-    local ended = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+    local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
     for _, jid in ipairs(ended) do
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -1750,7 +1924,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -1758,22 +1932,22 @@ elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
@@ -1810,16 +1984,33 @@ end
 end
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
@@ -1830,7 +2021,7 @@ local function lock(queue, jids, worker, settings, show, out)
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -1844,10 +2035,13 @@ local function lock(queue, jids, worker, settings, show, out)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -1859,19 +2053,19 @@ local function lock(queue, jids, worker, settings, show, out)
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -1947,8 +2141,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -1969,9 +2165,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -1997,6 +2198,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
           break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+          break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
         break
@@ -2006,13 +2210,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      relations = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -2029,7 +2233,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -2083,13 +2287,15 @@ do
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
-    tracked = true, -- some jobs may be
+    tracked = true,
   }
 end
 if lock_for then
   settings.lock_time = lock_for
 end
-if call('sismember', prefix .. 'paused_queues', queue) == 1 then
+settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
+  prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
+if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
@@ -2103,18 +2309,16 @@ repeat
     count = wanted
     break
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
   local expired
   repeat
     local queue, settings, wanted = queue, settings, count
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
@@ -2142,6 +2346,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -2149,125 +2355,98 @@ elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local none = {}
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'fair_score' then
+local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  return count
+  return '', {}
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
   end
 end
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
 end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
   end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
     end
   end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
   end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
   end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -2282,68 +2461,71 @@ local function wake(queue)
     end
   end
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return text .. ']'
+elseif which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
-local claiming, watching, mortal = false, false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
   end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
 end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
 end
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+local seldom2
 local function put(worker, groups, in_order)
   do
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
   end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
     if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
@@ -2351,9 +2533,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -2361,44 +2543,80 @@ local function put(worker, groups, in_order)
         local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
         local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
+        if idle or 0 == 1 then
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
           end
         end
         for i = 1, #group do
           local item = group[i]
           do
             local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local key, retries, tags = item.key, item.retries or '5', '[]'
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
             end
             call('hset', key,
               'jid', item.jid,
               'klass', item.klass,
               'data', item.data,
               'priority', item.priority or '0',
-              'tags', stored_tags,
+              'tags', tags,
               'state', item.state,
               'worker', '',
               'expires', '0',
@@ -2422,7 +2640,8 @@ local function put(worker, groups, in_order)
         end
         do
           local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
             do
               local queue = queue
@@ -2435,7 +2654,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -2454,114 +2673,50 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
-  if watching then
-    seldom1('watch_all', in_order)
+  if watching or batches then
+    seldom2('watch_all', in_order)
   end
   if mortal then
-    seldom1('enter_lives', in_order)
+    seldom2('enter_lives', in_order)
   end
-  return refused
+  return found
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
   end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
     end
   end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
   end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -2594,9 +2749,101 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2613,7 +2860,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -2661,13 +2908,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -2677,11 +2927,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -2726,7 +2976,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -2773,22 +3023,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -2814,6 +3069,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -2846,19 +3182,26 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
+  local drop = given.drop or ''
   if not ended and is_over(item.jid, old, 'waiting') then
-    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+    drop = drop .. 'st'
   end
-  local text = merge_options(old, given, ended)
+  if has_option(old, 'p') then
+    drop = drop .. 'p'
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -2899,19 +3242,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -2923,30 +3284,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -2958,7 +3331,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -2998,24 +3371,42 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member)
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -3026,7 +3417,27 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -3053,50 +3464,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -3113,6 +3489,63 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -3162,9 +3595,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3172,10 +3608,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3185,11 +3621,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3213,7 +3649,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3245,18 +3681,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3267,7 +3703,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3302,7 +3738,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -3326,7 +3762,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -3339,7 +3775,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -3368,7 +3804,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -3382,18 +3818,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -3414,12 +3850,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -3428,7 +3864,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -3438,10 +3874,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -3459,7 +3895,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -3539,7 +3975,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -3555,6 +3991,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -3572,63 +4016,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -3646,6 +4042,78 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -3661,7 +4129,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -3713,9 +4181,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -3723,10 +4194,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -3736,11 +4207,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -3758,7 +4229,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -3775,7 +4246,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3807,18 +4278,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3829,7 +4300,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -3864,7 +4335,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -3888,7 +4359,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -3901,7 +4372,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -3930,7 +4401,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -3944,18 +4415,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -3976,12 +4447,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -3990,7 +4461,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -4004,7 +4475,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -4048,6 +4519,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -4056,6 +4544,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -4084,7 +4584,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -4100,8 +4600,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -4109,16 +4615,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -4130,7 +4636,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -4167,7 +4673,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -4210,7 +4716,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -4222,7 +4728,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -4233,14 +4739,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -4252,7 +4758,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -4270,7 +4776,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -4298,10 +4804,118 @@ end
   end
   each_slice(try, 'zadd', prefix .. 'x:until', entries)
   end_lives(math.min(2 * put, 100))
-elseif which == 'read_rare' then
-local given, checked, delay = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -4318,6 +4932,21 @@ local function read_options(area, text, checked)
   local given = string.find(text, '^%a+|{.*}$')
   if not given or not checked and split_options(text) == '' then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -4372,6 +5001,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -4383,6 +5023,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked, delay)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -4395,13 +5036,52 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 do
   local at = 2
-  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at + 1]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local item
   do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
@@ -4413,8 +5093,27 @@ do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -4431,26 +5130,58 @@ do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    if given.at then
-      delay = math.max(number('Put', 'at', given.at) - now, 0)
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom2('add_given', job, given)
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked, delay) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    item = job
   end
   local items = {item}
   local found = put(ARGV[at], {items}, items)
@@ -4462,27 +5193,11 @@ end
 elseif command == 'complete' then
 local none = {}
 local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -4495,27 +5210,19 @@ local function count_existing(keys)
   end
   return count
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function job_ended(jid, stored, state)
 local function write_first(...)
@@ -4530,51 +5237,6 @@ local function write_first(...)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -4591,6 +5253,107 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -4631,9 +5394,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -4641,10 +5407,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -4654,11 +5420,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -4682,7 +5448,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -4714,18 +5480,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -4736,7 +5502,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -4771,7 +5537,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -4795,7 +5561,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -4808,7 +5574,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -4837,7 +5603,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -4851,18 +5617,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -4883,12 +5649,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -4897,7 +5663,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -4911,7 +5677,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -4990,7 +5756,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -5005,108 +5771,6 @@ end
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
-local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  local before = string.format('%.17g', (now - keep_seconds))
-  local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    seldom1('prune', before, excess, 100 + #items)
-  end
 end
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
@@ -5188,8 +5852,16 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -5197,22 +5869,81 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -5223,9 +5954,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -5278,9 +6009,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -5288,10 +6022,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5301,11 +6035,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -5313,9 +6047,9 @@ local function move_history(jid, text)
   end
 end
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 elseif which == 'begin_day' then
 local kind, day, queue = ...
@@ -5327,7 +6061,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -5344,7 +6078,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'prune' then
 local before, excess, limit = ...
@@ -5354,7 +6088,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function delete_job(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -5510,71 +6244,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    do
-      local queue = queue
-      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-      if heard.err or heard[2] > 0 then
-        try('publish', prefix .. 'x:queues', queue)
-      end
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -5612,7 +6281,7 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
@@ -5623,6 +6292,128 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function know_queue(queue)
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function note_life(jid, ends)
   if ends then
@@ -5655,9 +6446,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -5665,10 +6459,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -5678,11 +6472,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -5706,7 +6500,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5738,18 +6532,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5760,7 +6554,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -5805,7 +6599,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -5829,7 +6623,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -5842,7 +6636,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -5871,7 +6665,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -5885,18 +6679,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -5917,12 +6711,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -5931,7 +6725,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -5941,10 +6735,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -6015,7 +6809,7 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
@@ -6028,9 +6822,9 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -6045,7 +6839,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -6057,9 +6851,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -6089,11 +6883,11 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    must_write()
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -6109,11 +6903,10 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local jid
@@ -6159,7 +6952,25 @@ do
   queue = text
 end
 local data = ARGV[5]
-local given = options('Complete', 6, #ARGV)
+local given
+repeat
+  local area, first, last = 'Complete', 6, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 if not given.checked then
   do
     local area, name, text = 'Complete', 'data', data
@@ -6236,10 +7047,10 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
-  key = false, retries = false, ran = false, state = false,
+  key = false, retries = false, began = false, state = false,
 }
 if given.result then
-  item.result = given.result -- seldom, and growing a table is expensive
+  item.result = given.result
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -6248,15 +7059,122 @@ do
 end
 repeat
   local worker, items = worker, {item}
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     break
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -6267,22 +7185,22 @@ repeat
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+      if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
         for i = 1, #jids do
           do
             local queue, jid = queue, jids[i]
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
           end
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
       do
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -6356,7 +7274,7 @@ repeat
       end
     end
   end
-  local done, finished, forgetting = entry(now, '"done"'), owned, false
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -6366,7 +7284,7 @@ repeat
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -6397,7 +7315,7 @@ repeat
       if item.stored and job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
-          local key = (prefix .. 'j:' .. jid)
+          local key = prefix .. 'j:' .. jid
           local job = try('hmget', key, 'state', 'tags')
           if job[1] ~= 'complete' then
             break
@@ -6427,8 +7345,32 @@ repeat
   if #finished > 0 then
     local kept = forgetting and seldom1('remembered', finished) or finished
     if #kept > 0 then
-      keep(kept, finite(config[1], 604800),
-        finite(config[2], 50000))
+      repeat
+        local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
+          scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+        end
+        if type(try('zadd', completed, unpack(scored))) == 'table' then
+          break
+        end
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
+        local excess = call('zcard', completed) - keep_count
+        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+          seldom1('prune', before, excess, 100 + #items)
+        end
+      until true
     end
     do
       local items, special = finished, special
@@ -6441,7 +7383,7 @@ repeat
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -6475,24 +7417,23 @@ local function write_first(...)
   end
   return reply
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -6520,7 +7461,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -6530,7 +7471,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -6582,7 +7523,7 @@ if data then
     end
   end
 end
-local key = (prefix .. 'j:' .. jid)
+local key = prefix .. 'j:' .. jid
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
@@ -6620,11 +7561,22 @@ do
     end
   end
 end
-local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
-local text = string.format('%.17g', expires)
-local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+local seconds = (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
+local text
+repeat
+  local seconds = seconds
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      text = digits .. decimals
+      break
+    end
+  end
+  text = string.format('%.17g', (now + seconds))
+until true
+local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
-  call('zadd', locks, text, jid) -- the same error, for the caller
+  call('zadd', locks, text, jid)
 end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
@@ -6635,8 +7587,8 @@ if job[4] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
-try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
-return expires
+try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
+return now + seconds
 elseif command == 'retry' then
 local function required(area, name, text)
   if not text then
@@ -6678,34 +7630,27 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -6722,7 +7667,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -6745,14 +7690,26 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
   return state
 end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+  if heard.err or heard[2] > 0 then
+    try('publish', prefix .. 'x:queues', queue)
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'wake' then
 local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -6768,18 +7725,6 @@ local queue = ...
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-  if heard.err or heard[2] > 0 then
-    try('publish', prefix .. 'x:queues', queue)
-  end
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
 elseif which == 'move_history' then
 local jid, text = ...
 local function may_write(key)
@@ -6796,19 +7741,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -6817,11 +7758,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -6878,31 +7819,93 @@ local function note_life(jid, ends)
   end
 end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -6933,11 +7936,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -6949,7 +7948,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -6971,7 +7970,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7003,18 +8002,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7025,7 +8024,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7060,7 +8059,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -7084,7 +8083,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -7097,7 +8096,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -7126,7 +8125,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -7140,18 +8139,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -7172,12 +8171,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -7186,7 +8185,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -7197,7 +8196,7 @@ local function tell_dependents(jid, ended)
   return minded
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -7277,7 +8276,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -7298,8 +8297,8 @@ local function add_result(item, fields)
   fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
   do
     local jid, text = item.jid, item.history
     if text then
@@ -7368,8 +8367,8 @@ local function retry(worker, item)
   end
   do
     local item, worker, fields = item, worker, fields
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -7393,7 +8392,13 @@ local function retry(worker, item)
   end
   if queue ~= item.current then
     seldom1('know_unlisted', queue)
-    note_filled(queue) -- its own queue had a lock, so that it was not empty
+    do
+      local queue, known = queue
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
   end
   seldom1('wake_for', queue, item.delay)
 end
@@ -7466,34 +8471,29 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
@@ -7501,30 +8501,6 @@ local function add_failure(jid, group)
     return reply.err
   end
   try('sadd', prefix .. 'failures', group)
-end
-local function tally_failure(queue)
-  do
-    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-    if try('hincrby', key, field, by) == by then
-      do
-        local key, day = key, day
-        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-      end
-    end
-  end
-  do
-    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
-    if try('hincrby', key, field, by) == by then
-      do
-        local key, day = key, day
-        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-      end
-    end
-  end
 end
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
@@ -7572,14 +8548,11 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -7587,26 +8560,85 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -7638,7 +8670,7 @@ local function names_of(text)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -7653,7 +8685,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -7677,14 +8709,38 @@ local function leave_group(jid, failure, count)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  tally_failure(queue)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
   do
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
@@ -7710,7 +8766,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -7729,7 +8785,7 @@ local function delete_failed(jid, forced)
   return 'deleted'
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -7743,18 +8799,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -7775,12 +8831,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -7789,7 +8845,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -7800,7 +8856,7 @@ local function tell_dependents(jid, ended)
   return minded
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -7879,7 +8935,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -7911,7 +8967,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -7969,10 +9025,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -7981,11 +9037,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8027,7 +9083,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -8070,7 +9126,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -8094,7 +9150,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -8107,7 +9163,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -8162,8 +9218,8 @@ local function fail(worker, item)
   end
   do
     local item, worker, fields = item, worker, fields
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -8187,10 +9243,10 @@ local function fail(worker, item)
   end
   do
     local queue, jid = item.current, jid
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   end
   local cap, keep
   do
@@ -8201,11 +9257,35 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  tally_failure(item.current)
+  do
+    local queue = item.current
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
   if item.stored then
     job_ended(jid, item.stored, 'failed')
   end
@@ -8315,12 +9395,37 @@ local text, letter = ...
     return letter .. '|{}'
   end
   return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'progress_member' then
+local jid, stored = ...
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
 elseif which == 'read_end' then
 local run, jid = ...
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -8353,40 +9458,386 @@ do
 end
 local found, ended = seldom1('read_end', call, jid)
 if found and not ended then
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local stored = call('hget', key, 'x:o')
   if not (stored and seldom1('has_option', stored, 'w')) then
     call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
   end
+  if stored and ARGV[3] == 'progress' then
+    found = string.sub(found, 1, -2) .. seldom1('progress_member', jid, stored) .. '}'
+  end
 end
 return found
-elseif command == 'cancel' then
+elseif command == 'batch.commit' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local seldom1
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+seldom1 = function(which, ...)
+if which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+elseif which == 'free' then
+local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+if not job[1] then
+  do
+    local area, message = 'Batch.commit', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+elseif not seldom1('is_batch', job[2]) then
+  do
+    local area, message = 'Batch.commit', 'Job ' .. jid .. ' is not a batch'
+    error(area .. '(): ' .. message)
+  end
+end
+local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+local left = call('scard', dependencies)
+if call('sismember', dependencies, 'x:open') == 0 then
+  return left
+end
+if left == 1 and job[1] == 'depends' then
+  local problem = seldom1('free', jid, true)
+  if problem then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    do
+      local area, message = 'Batch.commit', problem
+      error(area .. '(): ' .. message)
+    end
+  end
+end
+do
+  local jid, other = jid, 'x:open'
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+return left - 1
+elseif command == 'batch.status' then
+local call = redis.call
+local prefix = KEYS[1]
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return count
+end
+local none = {}
+local seldom1
+seldom1 = function(which, ...)
+if which == 'split_options' then
+local text = ...
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+end
+end
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local function array(list)
+  if #list == 0 then
+    return '{}'
   end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+  return cjson.encode(list)
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local offset = whole('Batch.status', 'offset', ARGV[3])
+local count = whole('Batch.status', 'count', ARGV[4])
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+if not job[1] then
+  do
+    local area, message = 'Batch.status', 'Job ' .. jid .. ' does not exist'
+    error(area .. '(): ' .. message)
+  end
+elseif not seldom1('is_batch', job[2]) then
+  do
+    local area, message = 'Batch.status', 'Job ' .. jid .. ' is not a batch'
+    error(area .. '(): ' .. message)
   end
 end
+local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+local open = call('sismember', dependencies, 'x:open') == 1
+local pending = call('scard', dependencies) - (open and 1 or 0)
+local function members()
+  local all = call('smembers', dependencies)
+  if offset > 0 or count < pending then
+    table.sort(all)
+  end
+  local found, seen = {}, 0
+  for _, other in ipairs(all) do
+    if other ~= 'x:open' then
+      seen = seen + 1
+      if seen > offset and #found < count then
+        found[#found + 1] = other
+      end
+    end
+  end
+  return found
+end
+local _, values = seldom1('split_options', job[2])
+local own = type(values.b) == 'table' and values.b or none
+local failed = type(values.f) == 'table' and values.f.failed
+return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
+  ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
+  ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
+  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+elseif command == 'cancel' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
 local seldom1
+local function read_job_to_cancel(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -8420,9 +9871,8 @@ end
     end
   end
   return found
-end
-end
-local function job_ended(jid, stored, state)
+elseif which == 'canceled_with_options' then
+local jid, stored, how = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -8481,14 +9931,11 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
 local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -8496,26 +9943,85 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -8537,11 +10043,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -8553,7 +10055,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -8561,10 +10063,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -8574,11 +10076,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -8602,7 +10104,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -8634,18 +10136,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -8656,7 +10158,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -8691,7 +10193,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -8715,7 +10217,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -8728,7 +10230,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -8757,7 +10259,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -8771,18 +10273,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -8803,12 +10305,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -8817,7 +10319,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -8831,7 +10333,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -8875,6 +10377,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -8883,6 +10402,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -8907,10 +10438,11 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
+local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -8926,11 +10458,11 @@ end
   end
   return forgotten and state == 'complete'
 end
-local function read_job_to_cancel(jid)
-  local key = (prefix .. 'j:' .. jid)
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
-  return job
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 end
 local among = {}
 for i = 2, #ARGV do
@@ -8939,7 +10471,7 @@ end
 for i = 2, #ARGV do
   do
     local jid, among = ARGV[i], among
-    for _, dependent in ipairs(call('smembers', (prefix .. 'j:' .. jid) .. '-dependents')) do
+    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
       if not among[dependent] then
         do
           local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
@@ -8968,7 +10500,7 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   repeat
     local jid, job, how = jid, jobs[jid]
-    local key = (prefix .. 'j:' .. jid)
+    local key = prefix .. 'j:' .. jid
     local state, queue, failure, worker = job[1], job[2], job[3], job[4]
     if state == 'complete' then
       break
@@ -8976,16 +10508,16 @@ for i = 2, #ARGV do
     local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
     try('publish', prefix .. 'log', message)
     if worker and worker ~= '' then
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
       try('publish', prefix .. ('w:' .. worker), message)
     end
     if queue then
       do
         local queue, jid = queue, jid
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-        try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
       end
     end
     if state == 'running' and queue then
@@ -8997,7 +10529,7 @@ for i = 2, #ARGV do
       end
     end
     for _, other in ipairs(job.dependencies) do
-      try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
     end
     if state == 'failed' then
       do
@@ -9034,7 +10566,7 @@ for i = 2, #ARGV do
           if at and queue then
             do
               local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-              local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+              local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
               if try('hincrby', key, field, by) == by then
                 do
                   local key, day = key, day
@@ -9077,7 +10609,7 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      job_ended(jid, job[6], how or 'canceled')
+      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -9115,24 +10647,23 @@ elseif command == 'config.set' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9189,24 +10720,23 @@ elseif command == 'config.unset' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9257,26 +10787,25 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -9316,7 +10845,7 @@ end
 local claim, relays = ARGV[3], ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       return true
     end
@@ -9324,8 +10853,8 @@ local function holds_jobs(key)
   return false
 end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs((prefix .. 'w:' .. worker .. ':jobs')) then
-  call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
+  call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do
@@ -9346,20 +10875,19 @@ local prefix = KEYS[1]
 local try = redis.pcall
 local none = {}
 local seldom1
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 seldom1 = function(which, ...)
 if which == 'check_dependencies' then
@@ -9374,12 +10902,15 @@ end
     end
   end
   return list
+elseif which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'needed' then
 local jid, list, first, before = ...
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -9391,9 +10922,9 @@ elseif which == 'link' then
 local jid, others, added = ...
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -9408,11 +10939,81 @@ local jid, others, added = ...
 elseif which == 'free' then
 local jid, released = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -9430,27 +11031,21 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -9460,11 +11055,8 @@ end
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-elseif which == 'has_option' then
-local text, letter = ...
-  return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'watch' then
-local jid, ended = ...
+local jid, ended, some = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -9476,7 +11068,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9485,16 +11077,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -9502,6 +11084,16 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function note_life(jid, ends)
   if ends then
@@ -9530,11 +11122,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -9546,7 +11134,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -9554,10 +11142,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9567,11 +11155,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -9595,7 +11183,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -9627,18 +11215,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -9649,7 +11237,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -9684,7 +11272,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -9708,7 +11296,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -9721,7 +11309,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -9750,7 +11338,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -9764,18 +11352,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and seldom1('free', jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -9796,12 +11384,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -9810,7 +11398,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -9821,8 +11409,8 @@ local function tell_dependents(jid, ended)
   return minded
 end
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -9849,7 +11437,7 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -9857,16 +11445,6 @@ local function finite(text, default)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -9880,6 +11458,16 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -9930,11 +11518,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -9946,7 +11530,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -9954,10 +11538,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -9967,11 +11551,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -9995,7 +11579,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -10027,18 +11611,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -10049,7 +11633,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -10084,7 +11668,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -10108,7 +11692,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -10121,7 +11705,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -10150,7 +11734,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -10164,18 +11748,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and seldom1('free', jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -10196,12 +11780,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -10210,7 +11794,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -10224,7 +11808,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -10303,7 +11887,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -10347,7 +11931,7 @@ do
   end
   action = text
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 local state = job[1]
 if state ~= 'depends' then
   do
@@ -10374,7 +11958,7 @@ if action == 'on' then
     end
     local failed = seldom1('link', jid, others, {})
     if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+      call('sadd', failed.key, failed.member)
     end
     if watches then
       seldom1('watch', jid, job_ended)
@@ -10382,7 +11966,7 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), none
+    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
     if #left == 0 then
       local problem = seldom1('free', jid, false)
       if problem then
@@ -10398,8 +11982,8 @@ elseif action == 'off' and ARGV[4] == 'all' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end
@@ -10410,7 +11994,7 @@ elseif action == 'off' then
   end
   local left
   do
-    local list, other, first = call('smembers', (prefix .. 'j:' .. jid) .. '-dependencies'), ended, 1
+    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
     local gone, kept = {}, {}
     for i = first, #other do
       gone[other[i]] = true
@@ -10439,8 +12023,8 @@ elseif action == 'off' then
     for _, other in ipairs(ended) do
       do
         local jid, other = jid, other
-        try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-        try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
       end
     end
   end
@@ -10499,17 +12083,22 @@ for _, name in ipairs(call('smembers', prefix .. 'failures')) do
 end
 return '{' .. table.concat(counts, ',') .. '}'
 elseif command == 'finish' then
-local function required(area, name, text)
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  return text
+  return default
+end
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
 end
 local function whole(area, name, text)
   local count
@@ -10548,46 +12137,21 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
@@ -10601,51 +12165,6 @@ local function write_first(...)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -10662,6 +12181,107 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -10702,9 +12322,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -10712,10 +12335,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -10725,11 +12348,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -10751,7 +12374,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -10762,7 +12385,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -10777,7 +12400,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -10809,13 +12432,13 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -10842,7 +12465,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -10866,7 +12489,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -10879,7 +12502,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -10908,7 +12531,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -10922,18 +12545,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -10954,12 +12577,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -10968,7 +12591,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -10982,7 +12605,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -11061,7 +12684,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -11076,108 +12699,6 @@ end
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function not_owned(area, jid, owner, state, worker, time, since)
-  if not state then
-    return 'Job ' .. jid .. ' does not exist'
-  elseif state ~= 'running' then
-    local words = {Fail = ' not', Heartbeat = ' not'}
-    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
-  elseif owner ~= worker or since and since ~= time then
-    local words = {
-      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
-    }
-    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
-    local again = owner == worker and ', at ' .. tostring(time) or ''
-    return 'Job ' .. jid .. taken .. tostring(owner) .. again
-  end
-end
-local function read_completed(item, worker)
-  local jid = item.jid
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
-  elseif item.queue ~= job[4] then
-    return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
-  end
-  item.key, item.retries = key, job[3] or '5'
-  item.ran = now - finite(job[5], now)
-  if job[6] or job[7] then
-    item.grace, item.stored = job[6], job[7]
-  end
-  if item.next then
-    return seldom1('prepare_next', item)
-  end
-end
-local function read_all(items, worker)
-  local owned, seen = items, {}
-  for i = 1, #items do
-    local item = items[i]
-    local problem
-    if seen[item.jid] then
-      problem = 'Job ' .. item.jid .. ' is not currently running: complete'
-    else
-      problem = read_completed(item, worker)
-    end
-    if problem then
-      item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
-      end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
-    end
-    if not problem and #items > 1 then
-      seen[item.jid] = true
-    end
-  end
-  return owned
-end
-local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
-  for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
-  end
-  return jids, ran
-end
-local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
-  for i = 2, #items do
-    local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
-    end
-    if found then
-      local its = found[queue]
-      if not its then
-        its = {queue = queue, items = {}}
-        found[queue] = its
-        queues[#queues + 1] = its
-      end
-      its.items[#its.items + 1] = items[i]
-    end
-  end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
-  end
-  return queues
-end
-local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
-    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-  end
-  if type(try('zadd', completed, unpack(scored))) == 'table' then
-    return
-  end
-  local before = string.format('%.17g', (now - keep_seconds))
-  local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
-    seldom1('prune', before, excess, 100 + #items)
-  end
 end
 seldom1 = function(which, ...)
 if which == 'wake' then
@@ -11200,8 +12721,16 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -11209,22 +12738,81 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -11235,9 +12823,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
-  local dependents, stuck = (prefix .. 'j:' .. jid) .. '-dependents', {}
+  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
   for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = (prefix .. 'j:' .. other) .. '-dependencies'
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
     local ended = try('srem', dependencies, jid)
     if type(ended) == 'table' then
       stuck[#stuck + 1] = other
@@ -11290,9 +12878,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -11300,10 +12891,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11313,11 +12904,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -11325,9 +12916,9 @@ local function move_history(jid, text)
   end
 end
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 elseif which == 'begin_day' then
 local kind, day, queue = ...
@@ -11339,7 +12930,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -11356,7 +12947,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'prune' then
 local before, excess, limit = ...
@@ -11366,7 +12957,7 @@ local function each_slice(run, operation, key, list)
   end
 end
 local function delete_job(jid)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
   if job[1] ~= 'complete' then
     return
@@ -11422,71 +13013,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    do
-      local queue = queue
-      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-      if heard.err or heard[2] > 0 then
-        try('publish', prefix .. 'x:queues', queue)
-      end
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -11524,7 +13050,7 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
@@ -11535,6 +13061,128 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function know_queue(queue)
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+      if heard.err or heard[2] > 0 then
+        try('publish', prefix .. 'x:queues', queue)
+      end
+    end
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
 end
 local function note_life(jid, ends)
   if ends then
@@ -11567,9 +13215,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -11577,10 +13228,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -11590,11 +13241,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -11616,7 +13267,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -11627,7 +13278,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -11642,7 +13293,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -11674,13 +13325,13 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -11717,7 +13368,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -11741,7 +13392,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -11754,7 +13405,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -11783,7 +13434,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -11797,18 +13448,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -11829,12 +13480,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -11843,7 +13494,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -11853,10 +13504,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -11927,7 +13578,7 @@ end
   end
   if part == 'depends' then
     settle(item, 'depends', queue)
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
@@ -11940,9 +13591,9 @@ end
   local state = 'waiting'
   if part == 'scheduled' then
     state = 'scheduled'
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -11957,7 +13608,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -11969,9 +13620,9 @@ end
 local function link(jid, others, added)
   for i = 1, 2 * #others do
     local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
     if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
     local reply = try('sadd', key, member)
     if reply == 1 then
@@ -12001,11 +13652,11 @@ end
   elseif item.delay > 0 and #item.depends == 0 then
     item.part = 'scheduled'
   end
-  local size = try('zcard', (prefix .. 'q:' .. item.next .. '-' .. item.part))
+  local size = try('zcard', prefix .. 'q:' .. item.next .. '-' .. item.part)
   if type(size) == 'table' then
     return size.err
   elseif #others > 0 then
-    must_write() -- needs no memory, so that a server that is out of memory accepts the next write
+    must_write()
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
@@ -12021,23 +13672,129 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
   end
-  keys[n + 1] = more
   return count_existing(keys) > 0
 end
 local function complete(worker, items)
-  local owned = read_all(items, worker)
+  local owned
+  do
+    local items, worker = items, worker
+    local mine, seen = items, {}
+    for i = 1, #items do
+      local item = items[i]
+      local problem
+      if seen[item.jid] then
+        problem = 'Job ' .. item.jid .. ' is not currently running: complete'
+      else
+        repeat
+          local item, worker = item, worker
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
+          local refusal = job.err
+          if not refusal then
+            repeat
+              local area, jid, owner, state, worker, time, since = 'Complete', jid, job[1], job[2], worker, job[5], item.since
+              if not state then
+                refusal = 'Job ' .. jid .. ' does not exist'
+                break
+              elseif state ~= 'running' then
+                local words = {Fail = ' not', Heartbeat = ' not'}
+                refusal = 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+                break
+              elseif owner ~= worker or since and since ~= time then
+                local words = {
+                  Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+                }
+                local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+                local again = owner == worker and ', at ' .. tostring(time) or ''
+                refusal = 'Job ' .. jid .. taken .. tostring(owner) .. again
+                break
+              end
+              refusal = nil
+            until true
+          end
+          if refusal then
+            problem = refusal
+            break
+          elseif item.queue ~= job[4] then
+            problem = 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
+            break
+          end
+          item.key, item.retries, item.began = key, job[3] or '5', job[5]
+          if job[6] or job[7] then
+            item.grace, item.stored = job[6], job[7]
+          end
+          if item.next then
+            problem = seldom1('prepare_next', item)
+            break
+          end
+          problem = nil
+        until true
+      end
+      if problem then
+        item.problem = problem
+        if mine == items then
+          mine = {unpack(items, 1, i - 1)}
+        end
+      elseif mine ~= items then
+        mine[#mine + 1] = item
+      end
+      if not problem and #items > 1 then
+        seen[item.jid] = true
+      end
+    end
+    owned = mine
+  end
   if #owned == 0 then
     return
   end
-  local queues = by_queue(owned)
+  local queues
+  do
+    local items = owned
+    local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+    for i = 2, #items do
+      local queue = items[i].queue
+      if not found and queue ~= groups[1].queue then
+        groups[1].items = {unpack(items, 1, i - 1)}
+        found = {[groups[1].queue] = groups[1]}
+      end
+      if found then
+        local its = found[queue]
+        if not its then
+          its = {queue = queue, items = {}}
+          found[queue] = its
+          groups[#groups + 1] = its
+        end
+        its.items[#its.items + 1] = items[i]
+      end
+    end
+    for i = 1, #groups do
+      local jids, durations
+      do
+        local items = groups[i].items
+        local ids, ran = (items[2] and {unpack(items)} or {false}), (items[2] and {unpack(items)} or {false})
+        local began, time
+        for i = 1, #items do
+          local item = items[i]
+          if item.began ~= began or i == 1 then
+            began, time = item.began, finite(item.began, now)
+          end
+          ids[i], ran[i] = item.jid, now - time
+        end
+        jids, durations = ids, ran
+      end
+      groups[i].jids, groups[i].ran = jids, durations
+    end
+    queues = groups
+  end
   local config
   do
     local queues = queues
-    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+    local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
     for i = 1, #queues do
       fields[3 + i] = queues[i].queue .. '-max-concurrency'
     end
@@ -12048,22 +13805,22 @@ local function complete(worker, items)
   for i = 1, #queues do
     do
       local queue, jids, ran, worker = queues[i].queue, queues[i].jids, queues[i].ran, worker
-      if try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(jids)) ~= #jids then
+      if try('zrem', prefix .. 'q:' .. queue .. '-locks', unpack(jids)) ~= #jids then
         for i = 1, #jids do
           do
             local queue, jid = queue, jids[i]
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-            try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
           end
         end
       end
-      try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), unpack(jids))
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', unpack(jids))
       do
         local kind, queue, durations = 'run', queue, ran
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -12137,7 +13894,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished, forgetting = entry(now, '"done"'), owned, false
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -12147,7 +13904,7 @@ local function complete(worker, items)
     do
       local key, text, cap = item.key, done, cap
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
       entries = length
@@ -12178,7 +13935,7 @@ local function complete(worker, items)
       if item.stored and job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
-          local key = (prefix .. 'j:' .. jid)
+          local key = prefix .. 'j:' .. jid
           local job = try('hmget', key, 'state', 'tags')
           if job[1] ~= 'complete' then
             break
@@ -12208,8 +13965,32 @@ local function complete(worker, items)
   if #finished > 0 then
     local kept = forgetting and seldom1('remembered', finished) or finished
     if #kept > 0 then
-      keep(kept, finite(config[1], 604800),
-        finite(config[2], 50000))
+      repeat
+        local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
+          scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+        end
+        if type(try('zadd', completed, unpack(scored))) == 'table' then
+          break
+        end
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
+        local excess = call('zcard', completed) - keep_count
+        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+          seldom1('prune', before, excess, 100 + #items)
+        end
+      until true
     end
     do
       local items, special = finished, special
@@ -12222,7 +14003,7 @@ local function complete(worker, items)
         end
         try('publish', prefix .. 'log', ('{"jid":' .. cjson.encode(item.jid) .. suffix))
       end
-      if special and any_dependents(items) then
+      if special and any_dependents(items, prefix .. 'x:none') then
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
@@ -12235,14 +14016,55 @@ local function complete(worker, items)
     end
   end
 end
-local worker = required('Finish', 'worker', ARGV[2])
+local worker
+do
+  local area, name, text = 'Finish', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  worker = text
+end
 local seldom2
 local function read_item(at)
+  local jid
+  do
+    local area, name, text = 'Finish', 'jid', ARGV[at + 1]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    jid = text
+  end
+  local queue
+  do
+    local area, name, text = 'Finish', 'queue', ARGV[at + 2]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    queue = text
+  end
   local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
+    jid = jid,
+    queue = queue,
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
+    key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then
     do
@@ -12269,6 +14091,18 @@ if which == 'read_details' then
 local item, action, first, last = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
 end
 local function number(area, name, text)
   local n = tonumber(text)
@@ -12351,9 +14185,9 @@ local function read_dependencies(area, text)
   return check_dependencies(area, names(area, 'depends', text), 1)
 end
 local function options(area, first, last)
-  local given = {}
+  local found = {}
   if last < first then
-    return given
+    return found
   end
   if (last - first) % 2 == 0 or last > #ARGV then
     do
@@ -12362,9 +14196,9 @@ local function options(area, first, last)
     end
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  return given
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -12456,19 +14290,13 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function publish_queue(queue)
   local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
   if heard.err or heard[2] > 0 then
     try('publish', prefix .. 'x:queues', queue)
-  end
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function know_unlisted(queue)
@@ -12477,8 +14305,8 @@ local function know_unlisted(queue)
     publish_queue(queue)
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
 end
 local function note_life(jid, ends)
   if ends then
@@ -12497,13 +14325,16 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -12513,11 +14344,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -12534,7 +14365,7 @@ end
 local function tally_failure(queue)
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -12545,7 +14376,7 @@ local function tally_failure(queue)
   end
   do
     local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-    local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
     if try('hincrby', key, field, by) == by then
       do
         local key, day = key, day
@@ -12560,7 +14391,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -12592,13 +14423,13 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   tally_failure(queue)
   do
     local channel, jid = 'failed', jid
@@ -12625,7 +14456,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -12649,7 +14480,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -12662,7 +14493,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -12693,8 +14524,48 @@ end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
+  end
+end
+local function keep(items, keep_seconds, keep_count)
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
+    scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
+  end
+  if type(try('zadd', completed, unpack(scored))) == 'table' then
+    return
+  end
+  local before
+  repeat
+    local seconds = -keep_seconds
+    if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+      local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+      if #digits == 10 and decimals ~= '.000000' then
+        before = digits .. decimals
+        break
+      end
+    end
+    before = string.format('%.17g', (now + seconds))
+  until true
+  local excess = call('zcard', completed) - keep_count
+  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+    seldom1('prune', before, excess, 100 + #items)
+  end
+end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -12717,8 +14588,8 @@ local function add_result(item, fields)
   fields[#fields + 1] = item.ended
 end
 local function give_up(item, worker, fields)
-  try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
   do
     local jid, text = item.jid, item.history
     if text then
@@ -12745,7 +14616,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -12772,10 +14643,10 @@ local function fail(worker, item)
   give_up(item, worker, fields)
   do
     local queue, jid = item.current, jid
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   end
   local cap, keep
   do
@@ -12786,7 +14657,7 @@ local function fail(worker, item)
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
@@ -12846,7 +14717,13 @@ local function retry(worker, item)
   give_up(item, worker, fields)
   if queue ~= item.current then
     know_unlisted(queue)
-    note_filled(queue) -- its own queue had a lock, so that it was not empty
+    do
+      local queue, known = queue
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
   end
   wake_for(queue, item.delay)
 end
@@ -12910,7 +14787,7 @@ else
   complete(worker, seldom2('to_complete', items))
   seldom2('give', items)
 end
-local outcomes = {unpack(items)} -- has its size at once
+local outcomes = (items[2] and {unpack(items)} or {false})
 for i = 1, n do
   local item = items[i]
   if item.problem then
@@ -12925,7 +14802,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -12975,19 +14852,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -12996,11 +14869,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -13027,21 +14900,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -13052,14 +14910,52 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 do
   local run, jid = call, required('Job', 'jid', ARGV[2])
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -13080,9 +14976,14 @@ do
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -13108,6 +15009,9 @@ do
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
             break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+            break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
           break
@@ -13117,13 +15021,13 @@ do
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+        relations = ',"dependents":{},"dependencies":{}'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -13140,7 +15044,7 @@ do
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -13159,25 +15063,24 @@ local function required(area, name, text)
 end
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13206,7 +15109,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -13241,21 +15144,26 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 return (holder_of(required('Holder', 'key', ARGV[2])))
 elseif command == 'jobs' then
@@ -13263,7 +15171,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13294,20 +15202,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -13318,6 +15225,73 @@ end
 local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function list_of(text)
   if not text then
@@ -13339,11 +15313,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -13369,11 +15339,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -13381,7 +15351,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -13395,7 +15365,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -13409,12 +15379,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -13423,13 +15393,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -13438,22 +15408,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -13464,17 +15436,17 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -13504,12 +15476,12 @@ local function last_put(entries)
       happened = {}
     until true
     if happened[2] == 'put' and type(happened[3]) == 'table' then
-      return happened[3].q or happened[3].queue -- reqless says queue
+      return happened[3].q or happened[3].queue
     end
   end
 end
 local function queue_of(jid)
-  local history = (prefix .. 'j:' .. jid) .. '-history'
+  local history = prefix .. 'j:' .. jid .. '-history'
   return last_put(try('lrange', history, -4, -1)) or last_put(try('lrange', history, 0, -1))
 end
 local state = ARGV[2]
@@ -13582,7 +15554,7 @@ do
 end
 local last = offset + count - 1
 if state == 'waiting' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local key = prefix .. 'q:' .. queue .. '-work'
   local jids = count == 0 and {} or call('zrevrange', key, offset, last)
   do
     local jids, total = jids, total and call('zcard', key)
@@ -13592,7 +15564,7 @@ if state == 'waiting' then
     return jids
   end
 elseif state == 'running' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, stamp, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, stamp, '+inf')
@@ -13602,7 +15574,7 @@ elseif state == 'running' then
     return jids
   end
 elseif state == 'stalled' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+  local key = prefix .. 'q:' .. queue .. '-locks'
   local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, '-inf', stamp)
@@ -13612,10 +15584,10 @@ elseif state == 'stalled' then
     return jids
   end
 elseif state == 'scheduled' then
-  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local key = prefix .. 'q:' .. queue .. '-scheduled'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -13624,7 +15596,7 @@ elseif state == 'scheduled' then
     return jids
   end
 elseif state == 'depends' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'depends')
+  local key = prefix .. 'q:' .. queue .. '-depends'
   do
     local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
     if total then
@@ -13633,7 +15605,7 @@ elseif state == 'depends' then
     return jids
   end
 elseif state == 'recurring' then
-  local key = (prefix .. 'q:' .. queue .. '-' .. 'recur')
+  local key = prefix .. 'q:' .. queue .. '-recur'
   local jids = call('zrangebyscore', key, 0, '+inf', 'LIMIT', offset, count)
   do
     local jids, total = jids, total and call('zcount', key, 0, '+inf')
@@ -13664,8 +15636,8 @@ do
   end
   queue = text
 end
-return call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) + call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')) +
-  call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'))
+return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') +
+  call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -13682,32 +15654,24 @@ local function required(area, name, text)
   end
   return text
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -13716,7 +15680,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13731,7 +15695,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13750,13 +15714,16 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -13765,11 +15732,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -13819,30 +15786,30 @@ if data then
     data = again
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'history')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
 if not job[1] then
   do
     local area, message = 'Log', 'Job ' .. jid .. ' does not exist'
     error(area .. '(): ' .. message)
   end
 end
-local list, text = (prefix .. 'j:' .. jid) .. '-history', entry(now, cjson.encode(message), data)
-call('llen', list) -- fails before anything is written, or not at all
+local list, text = prefix .. 'j:' .. jid .. '-history', ('[' .. string.format('%d', now) .. ',' .. (cjson.encode(message)) .. (data and ',' .. data or '') .. ']')
+call('llen', list)
 do
   local jid, text = jid, job[2]
   if text then
     seldom1('move_history', jid, text)
   end
 end
-if type(record((prefix .. 'j:' .. jid), text)) == 'table' then
-  call('rpush', list, text) -- the same error, for the caller
+if type(record(prefix .. 'j:' .. jid, text)) == 'table' then
+  call('rpush', list, text)
 end
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -13880,19 +15847,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -13901,11 +15864,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -13932,21 +15895,6 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -13957,13 +15905,51 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 local function find_job(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
     do
-      local job, tracked, more = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -13984,9 +15970,14 @@ local function find_job(run, jid)
       local encode = cjson.encode
       local history
       repeat
-        local jid = jid
-        local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-        for i = 1, #list do
+        local jid, newest = jid, newest
+        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+        local n = #list
+        if newest and n > 0 then
+          list[n] = newest
+          n = n - 1
+        end
+        for i = 1, n do
           local object
           repeat
             local text = list[i]
@@ -14012,6 +16003,9 @@ local function find_job(run, jid)
           elseif #texts == 1 then
             history = '[' .. texts[1] .. ']'
             break
+          elseif #texts == 2 then
+            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+            break
           end
           history = '[' .. table.concat(texts, ',') .. ']'
           break
@@ -14021,13 +16015,13 @@ local function find_job(run, jid)
       local relations
       repeat
         local jid = jid
-        local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-        local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+        local dependents = prefix .. 'j:' .. jid .. '-dependents'
+        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
         if call('exists', dependents, dependencies) > 0 then
           relations = seldom1('sets_json', dependents, dependencies)
           break
         end
-        relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+        relations = ',"dependents":{},"dependencies":{}'
       until true
       return '{"tracked":' .. (tracked and 'true' or 'false') ..
         ',"jid":' .. encode(jid) ..
@@ -14044,7 +16038,7 @@ local function find_job(run, jid)
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
     end
   end
 end
@@ -14060,6 +16054,8 @@ do
       return '{}'
     elseif #texts == 1 then
       return '[' .. texts[1] .. ']'
+    elseif #texts == 2 then
+      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
     end
     return '[' .. table.concat(texts, ',') .. ']'
   end
@@ -14087,7 +16083,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -14130,22 +16126,21 @@ local function whole(area, name, text)
   end
   return count
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
 end
-local function job_json(job, tracked, more)
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -14166,9 +16161,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   repeat
-    local jid = jid
-    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -14194,6 +16194,9 @@ local function job_json(job, tracked, more)
       elseif #texts == 1 then
         history = '[' .. texts[1] .. ']'
         break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
       end
       history = '[' .. table.concat(texts, ',') .. ']'
       break
@@ -14203,13 +16206,13 @@ local function job_json(job, tracked, more)
   local relations
   repeat
     local jid = jid
-    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
       relations = seldom1('sets_json', dependents, dependencies)
       break
     end
-    relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    relations = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -14226,7 +16229,7 @@ local function job_json(job, tracked, more)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
 end
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -14259,19 +16262,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -14280,11 +16279,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not seldom1('may_write', key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -14313,6 +16312,73 @@ end
   return ok and encoded or '{}'
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -14333,11 +16399,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -14363,11 +16425,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -14375,7 +16437,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -14389,7 +16451,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -14403,12 +16465,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -14417,13 +16479,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -14432,22 +16494,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -14458,38 +16522,23 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not seldom1('may_write', work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -14500,6 +16549,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -14525,7 +16612,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -14566,7 +16653,7 @@ local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
@@ -14577,9 +16664,9 @@ local function show(key, jids)
   end
   return #jids - dropped
 end
-local locks, work = (prefix .. 'q:' .. queue .. '-' .. 'locks'), (prefix .. 'q:' .. queue .. '-' .. 'work')
+local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
 local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
@@ -14599,6 +16686,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -14617,27 +16706,26 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function lock_time(own, general)
@@ -14647,31 +16735,9 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
-end
 local dropped = 0
 seldom1 = function(which, ...)
-if which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'is_over' then
+if which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -14696,7 +16762,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -14752,13 +16818,16 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -14767,11 +16836,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -14808,7 +16877,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -14825,7 +16894,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
@@ -14863,7 +16932,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -14896,6 +16965,74 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -14917,38 +17054,26 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -14978,9 +17103,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -14996,7 +17124,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -15013,7 +17141,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -15045,18 +17173,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -15067,7 +17195,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -15102,7 +17230,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -15126,7 +17254,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -15139,7 +17267,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -15168,7 +17296,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -15182,18 +17310,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -15214,12 +17342,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -15228,7 +17356,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -15242,7 +17370,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -15286,6 +17414,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -15294,6 +17439,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -15322,7 +17479,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -15338,8 +17495,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -15347,16 +17510,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -15368,7 +17531,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -15405,7 +17568,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -15448,7 +17611,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -15460,7 +17623,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -15471,14 +17634,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -15490,7 +17653,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -15508,7 +17671,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -15528,161 +17691,64 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     seldom1('move_history', jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
-  end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
-      local n, count = 0, #jids
-      for i = 1, count do
-        local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
-          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
@@ -15721,8 +17787,10 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
   job[14], job[15], job[16] = 'running', worker, expires
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
   do
-    local job, tracked, more = job, tracked, more
+    local job, tracked, more, newest = job, tracked, more, newest
     local jid, tags, failure = job[13], job[7], job[10]
     do
       local jid, text = jid, job[12]
@@ -15743,9 +17811,14 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local encode = cjson.encode
     local history
     repeat
-      local jid = jid
-      local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-      for i = 1, #list do
+      local jid, newest = jid, newest
+      local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+      local n = #list
+      if newest and n > 0 then
+        list[n] = newest
+        n = n - 1
+      end
+      for i = 1, n do
         local object
         repeat
           local text = list[i]
@@ -15771,6 +17844,9 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         elseif #texts == 1 then
           history = '[' .. texts[1] .. ']'
           break
+        elseif #texts == 2 then
+          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+          break
         end
         history = '[' .. table.concat(texts, ',') .. ']'
         break
@@ -15780,13 +17856,13 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     local relations
     repeat
       local jid = jid
-      local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-      local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+      local dependents = prefix .. 'j:' .. jid .. '-dependents'
+      local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
         relations = seldom1('sets_json', dependents, dependencies)
         break
       end
-      relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+      relations = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -15803,7 +17879,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
   end
 end
 local queue
@@ -15853,7 +17929,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'state', 'queue')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue')
 if job[1] ~= 'waiting' or job[2] ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
@@ -15867,27 +17943,44 @@ do
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
-    tracked = true, -- some jobs may be
+    tracked = true,
   }
 end
-call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) -- fails unless the job can be locked
-if call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid) == 0 then
+call('zcard', prefix .. 'q:' .. queue .. '-locks')
+if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
   return '[{}]'
 end
 local out = {}
 do
   local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     repeat
       local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+      local cap = settings.cap
+      local expires
+      repeat
+        local seconds = settings.heartbeat
+        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+          if #digits == 10 and decimals ~= '.000000' then
+            expires = digits .. decimals
+            break
+          end
+        end
+        expires = string.format('%.17g', (now + seconds))
+      until true
+      local details = '{"worker":' .. cjson.encode(worker) .. '}'
+      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
       local n, count = 0, #jids
+      local put_at, put_time
       for i = 1, count do
         local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
+        local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
@@ -15898,7 +17991,7 @@ do
           do
             local key, text, cap = key, popped, cap
             local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
               seldom1('trim_history', key .. '-history', length, cap)
             end
             entries = length
@@ -15912,10 +18005,13 @@ do
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
           end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+          if job[8] ~= put_at or n == 1 then
+            put_at, put_time = job[8], finite(job[8], now)
+          end
+          jobs[n], jids[n], waited[n] = job, jid, now - put_time
           locks[2 * n + 1], locks[2 * n + 2] = ends, jid
         else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
       for i = n + 1, count do
@@ -15927,19 +18023,19 @@ do
       do
         local queue, worker, locks, n = queue, worker, locks, n
         local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
         if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
           if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
           end
         end
       end
       do
         local kind, queue, durations = 'wait', queue, waited
         local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
         local asked, counts
         do
           local durations = durations
@@ -16046,7 +18142,7 @@ do
   end
   priority = n
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state')
+local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state')
 local queue, state = job[1], job[2]
 if not queue then
   do
@@ -16055,14 +18151,24 @@ if not queue then
   end
 end
 if queue ~= '' then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), 'XX', priority, jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
 end
-call('hset', (prefix .. 'j:' .. jid), 'priority', priority)
+call('hset', prefix .. 'j:' .. jid, 'priority', priority)
 if state == 'stalled' then
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
 end
 return priority
-elseif command == 'put.many' then
+elseif command == 'progress' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -16076,27 +18182,6 @@ local function number(area, name, text)
     end
   end
   return n
-end
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value = number(area, name, text)
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
 end
 local function named(area, name, text)
   do
@@ -16113,99 +18198,270 @@ local function named(area, name, text)
     return text
   end
 end
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
 end
 local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
+local function not_owned(area, jid, owner, state, worker, time, since)
+  if not state then
+    return 'Job ' .. jid .. ' does not exist'
+  elseif state ~= 'running' then
+    local words = {Fail = ' not', Heartbeat = ' not'}
+    return 'Job ' .. jid .. (words[area] or ' is not') .. ' currently running: ' .. state
+  elseif owner ~= worker or since and since ~= time then
+    local words = {
+      Fail = ' running with', Heartbeat = ' given out to', Retry = ' has been given to',
+    }
+    local taken = (words[area] or ' has been handed out to') .. ' another worker: '
+    local again = owner == worker and ', at ' .. tostring(time) or ''
+    return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
-  if (last - first) % 2 == 0 or last > #ARGV then
+end
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'with_letter' then
+local text, letter = ...
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'progress_field' then
+local done, total, attempt, time, note = ...
+  return string.format('%.17g', done) .. '|' .. string.format('%.17g', total) .. '|' .. string.format('%.17g', attempt) .. '|' ..
+    string.format('%.17g', time) .. '|' .. note
+elseif which == 'progress_json' then
+local text = ...
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+end
+local worker
+do
+  local area, name, text = 'Progress', 'worker', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, message = area, 'Odd number of additional args'
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
+  worker = text
 end
+if (#ARGV - 2) % 5 ~= 0 then
+  do
+    local area, message = 'Progress', 'Each job needs 5 args'
+    error(area .. '(): ' .. message)
+  end
+end
+local function amount(name, text)
+  local n = number('Progress', name, text)
+  if n < 0 then
+    do
+      local area, message = 'Progress', 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function set(item)
+  local key = prefix .. 'j:' .. item.jid
+  local job = try('hmget', key, 'worker', 'state', 'time', 'retries', 'remaining', 'x:o')
+  local problem = job.err or
+    not_owned('Progress', item.jid, job[1], job[2], worker, job[3], item.since)
+  if problem then
+    return problem
+  end
+  local attempt = math.max(0, finite(job[4], 0) - math.max(0, finite(job[5], 0))) + 1
+  local text = seldom1('progress_field', item.done, item.total, attempt, now, item.note)
+  local stored = job[6] or ''
+  if seldom1('has_option', stored, 'p') then
+    call('hset', key, 'x:progress', text)
+  else
+    call('hset', key, 'x:progress', text, 'x:o', seldom1('with_letter', stored, 'p'))
+  end
+  if seldom1('has_option', stored, 'w') then
+    publish('x:progress:' .. item.jid, seldom1('progress_json', text))
+  end
+end
+local items = {}
+for i = 3, #ARGV, 5 do
+  items[#items + 1] = {
+    jid = named('Progress', 'jid', ARGV[i]),
+    since = ARGV[i + 1] ~= '' and ARGV[i + 1] or nil,
+    done = amount('done', ARGV[i + 2]),
+    total = amount('total', ARGV[i + 3]),
+    note = ARGV[i + 4],
+  }
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local outcomes = {}
+for i = 1, #items do
+  local problem = set(items[i])
+  outcomes[i] = problem and '!' .. problem or ''
+end
+return outcomes
+elseif command == 'put.many' then
+local function whole(area, name, text)
+  local count
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    count = value
+  end
+  if count < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return count
+end
+local none = {}
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'fair_score' then
+local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  return count
+  return '', {}
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
   end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
   end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -16220,68 +18476,71 @@ local function wake(queue)
     end
   end
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return text .. ']'
+elseif which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
-local claiming, watching, mortal = false, false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
   end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
 end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
 end
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+local seldom2
 local function put(worker, groups, in_order)
   do
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
   end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
     if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
@@ -16289,9 +18548,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -16299,44 +18558,80 @@ local function put(worker, groups, in_order)
         local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
         local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
+        if idle or 0 == 1 then
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
           end
         end
         for i = 1, #group do
           local item = group[i]
           do
             local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local key, retries, tags = item.key, item.retries or '5', '[]'
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
             end
             call('hset', key,
               'jid', item.jid,
               'klass', item.klass,
               'data', item.data,
               'priority', item.priority or '0',
-              'tags', stored_tags,
+              'tags', tags,
               'state', item.state,
               'worker', '',
               'expires', '0',
@@ -16360,7 +18655,8 @@ local function put(worker, groups, in_order)
         end
         do
           local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
             do
               local queue = queue
@@ -16373,7 +18669,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -16392,114 +18688,50 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
-  if watching then
-    seldom1('watch_all', in_order)
+  if watching or batches then
+    seldom2('watch_all', in_order)
   end
   if mortal then
-    seldom1('enter_lives', in_order)
+    seldom2('enter_lives', in_order)
   end
-  return refused
+  return found
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
+seldom2 = function(which, ...)
+if which == 'prepare' then
+local worker, groups, in_order = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
     end
   end
-  return list
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
+  return default
 end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
-local worker, groups, in_order = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -16532,9 +18764,101 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -16551,7 +18875,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -16599,13 +18923,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -16615,11 +18942,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -16664,7 +18991,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -16711,22 +19038,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -16752,6 +19084,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -16784,19 +19197,26 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
+  local drop = given.drop or ''
   if not ended and is_over(item.jid, old, 'waiting') then
-    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+    drop = drop .. 'st'
   end
-  local text = merge_options(old, given, ended)
+  if has_option(old, 'p') then
+    drop = drop .. 'p'
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -16837,19 +19257,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -16861,30 +19299,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -16896,7 +19346,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -16936,24 +19386,42 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member)
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -16964,7 +19432,27 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -16991,50 +19479,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -17051,6 +19504,63 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -17100,9 +19610,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -17110,10 +19623,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17123,11 +19636,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -17151,7 +19664,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17183,18 +19696,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17205,7 +19718,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17240,7 +19753,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -17264,7 +19777,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -17277,7 +19790,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -17306,7 +19819,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -17320,18 +19833,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -17352,12 +19865,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -17366,7 +19879,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -17376,10 +19889,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -17397,7 +19910,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -17477,7 +19990,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -17493,6 +20006,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -17510,63 +20031,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -17584,6 +20057,78 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -17599,7 +20144,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -17651,9 +20196,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -17661,10 +20209,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -17674,11 +20222,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -17696,7 +20244,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -17713,7 +20261,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17745,18 +20293,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17767,7 +20315,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -17802,7 +20350,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -17826,7 +20374,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -17839,7 +20387,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -17868,7 +20416,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -17882,18 +20430,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -17914,12 +20462,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -17928,7 +20476,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -17942,7 +20490,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -17986,6 +20534,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -17994,6 +20559,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -18022,7 +20599,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -18038,8 +20615,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -18047,16 +20630,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -18068,7 +20651,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -18105,7 +20688,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -18148,7 +20731,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -18160,7 +20743,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -18171,14 +20754,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -18190,7 +20773,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -18208,7 +20791,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -18236,10 +20819,118 @@ end
   end
   each_slice(try, 'zadd', prefix .. 'x:until', entries)
   end_lives(math.min(2 * put, 100))
-elseif which == 'read_rare' then
-local given, checked, delay = ...
+elseif which == 'add_given' then
+local item, given = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
+end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -18256,6 +20947,21 @@ local function read_options(area, text, checked)
   local given = string.find(text, '^%a+|{.*}$')
   if not given or not checked and split_options(text) == '' then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -18310,6 +21016,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -18321,6 +21038,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked, delay)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -18333,8 +21051,29 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 local items, seen = {}, {}
@@ -18355,7 +21094,25 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue = named('Queue', 'queue', ARGV[at])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -18372,8 +21129,27 @@ while at <= #ARGV do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -18390,26 +21166,58 @@ while at <= #ARGV do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    if given.at then
-      delay = math.max(number('Put', 'at', given.at) - now, 0)
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom2('add_given', job, given)
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked, delay) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    item = job
   end
   if seen[item.jid] then
     do
@@ -18458,31 +21266,97 @@ elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function list_of(text)
   if not text then
@@ -18504,11 +21378,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -18534,11 +21404,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -18546,7 +21416,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -18560,7 +21430,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -18574,12 +21444,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -18588,13 +21458,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -18603,22 +21473,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -18629,17 +21501,17 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -18647,19 +21519,38 @@ end
     move_scheduled(queue, limit)
   end
 end
+local function size(queue, part)
+  do
+    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
 local function counts(queue)
-  if (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0) then
+  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
     bring_due(queue, false, true, 10000)
   end
-  local stalled = finite(try('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), 0, stamp), 0)
+  local stalled
+  repeat
+    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      stalled = n
+      break
+    end
+    stalled = default
+  until true
   return cjson.encode({
     name = queue,
-    waiting = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')), 0),
+    waiting = size(queue, 'work'),
     stalled = stalled,
-    running = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')), 0) - stalled,
-    scheduled = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled')), 0),
-    depends = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'depends')), 0),
-    recurring = finite(try('zcard', (prefix .. 'q:' .. queue .. '-' .. 'recur')), 0),
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled'),
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
@@ -18679,6 +21570,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -18687,7 +21580,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local ready = {}
 for i = 2, #ARGV do
-  local key = (prefix .. 'q:' .. ARGV[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. ARGV[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     ready[#ready + 1] = ARGV[i]
   end
@@ -18698,7 +21591,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18763,36 +21656,19 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -18885,21 +21761,39 @@ if interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local given = options('Recur', 9, #ARGV)
+local given
+repeat
+  local area, first, last = 'Recur', 9, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
+local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
-  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
-  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
+  try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
 end
-call('hset', (prefix .. 'r:' .. jid),
+call('hset', prefix .. 'r:' .. jid,
   'jid', jid,
   'klass', klass,
   'data', data,
@@ -18914,7 +21808,8 @@ call('hset', (prefix .. 'r:' .. jid),
   'backlog', backlog)
 do
   local queue = queue
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue
@@ -18940,7 +21835,7 @@ elseif command == 'recur.get' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -18985,7 +21880,7 @@ do
   end
   jid = text
 end
-local job = call('hmget', (prefix .. 'r:' .. jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then
   return nil
@@ -19053,7 +21948,7 @@ do
   end
   jid = text
 end
-local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
 if not tags then
   do
     local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -19069,7 +21964,7 @@ repeat
   end
   text = cjson.encode(list)
 until true
-call('hset', (prefix .. 'r:' .. jid), 'tags', text)
+call('hset', prefix .. 'r:' .. jid, 'tags', text)
 return text
 elseif command == 'recur.untag' then
 local call = redis.call
@@ -19119,7 +22014,7 @@ do
   end
   jid = text
 end
-local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
 if not tags then
   do
     local area, message = 'Untag', 'Job ' .. jid .. ' does not exist'
@@ -19135,14 +22030,14 @@ repeat
   end
   text = cjson.encode(list)
 until true
-call('hset', (prefix .. 'r:' .. jid), 'tags', text)
+call('hset', prefix .. 'r:' .. jid, 'tags', text)
 return text
 elseif command == 'recur.update' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19162,20 +22057,19 @@ local function number(area, name, text)
   end
   return n
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake_for(queue, delay)
 local function wake(queue)
@@ -19207,7 +22101,7 @@ do
   end
   jid = text
 end
-local key = (prefix .. 'r:' .. jid)
+local key = prefix .. 'r:' .. jid
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
@@ -19220,9 +22114,9 @@ local numeric = {priority = true, interval = true, retries = true, backlog = tru
 local changes
 repeat
   local area, first, last = 'Recur', 3, #ARGV
-  local given = {}
+  local found = {}
   if last < first then
-    changes = given
+    changes = found
     break
   end
   if (last - first) % 2 == 0 or last > #ARGV then
@@ -19232,9 +22126,9 @@ repeat
     end
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  changes = given
+  changes = found
 until true
 for option, value in pairs(changes) do
   if numeric[option] then
@@ -19280,20 +22174,21 @@ if changes.interval and changes.interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
+local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
+  call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
   if target ~= queue then
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
   end
   if changes.queue then
     do
       local queue = target
-      if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+      local queues = prefix .. 'queues'
+      if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
         try('zrem', prefix .. 'x:queues', queue)
         do
           local queue = queue
@@ -19347,26 +22242,25 @@ local function write_first(...)
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 seldom1 = function(which, ...)
@@ -19402,19 +22296,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -19423,11 +22313,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -19454,7 +22344,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 local function read_owned(area, item, worker)
-  local key = (prefix .. 'j:' .. item.jid)
+  local key = prefix .. 'j:' .. item.jid
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
   local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
@@ -19477,7 +22367,7 @@ local function enqueue(item, queue, score)
   if item.delay > 0 then
     state, part, score = 'scheduled', 'scheduled', string.format('%.17g', (now + item.delay))
   end
-  local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. part), score, item.jid)
+  local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-' .. part, score, item.jid)
   if type(reply) == 'table' then
     return nil, reply.err
   end
@@ -19494,8 +22384,8 @@ local function release(worker, item)
   end
   do
     local item, worker, fields = item, worker, {'state', state, 'worker', '', 'expires', '0'}
-    try('zrem', (prefix .. 'q:' .. item.current .. '-' .. 'locks'), item.jid)
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), item.jid)
+    try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
     do
       local jid, text = item.jid, item.history
       if text then
@@ -19606,24 +22496,23 @@ local function write_first(...)
   end
   return reply
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -19666,7 +22555,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -19676,7 +22565,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -19701,10 +22590,10 @@ do
   end
   worker = text
 end
-local heartbeats = {} -- by queue
+local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
@@ -19730,15 +22619,15 @@ end
 for queue, its in pairs(by_queue) do
   do
     local queue, its = queue, its
-    local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(its.locks))
+    local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
     for i, job in ipairs(its.jobs) do
       if type(reply) == 'table' then
         outcomes[job.at] = '!' .. reply.err
       else
         local expires = its.locks[2 * i - 1]
-        call('hset', (prefix .. 'j:' .. job.jid), 'expires', expires)
+        call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
         if job.grace then
-          call('hdel', (prefix .. 'j:' .. job.jid), 'grace')
+          call('hdel', prefix .. 'j:' .. job.jid, 'grace')
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
@@ -19748,7 +22637,7 @@ for queue, its in pairs(by_queue) do
   end
 end
 do
-  local run, operation, key, list = try, 'zadd', (prefix .. 'w:' .. worker .. ':jobs'), all
+  local run, operation, key, list = try, 'zadd', prefix .. 'w:' .. worker .. ':jobs', all
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
@@ -19759,13 +22648,6 @@ elseif command == 'requeue' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function required(area, name, text)
   if not text then
     local words = {
@@ -19778,106 +22660,101 @@ local function required(area, name, text)
   end
   return text
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
-  end
-  return n
-end
 local function named(area, name, text)
   return required(area, name, text ~= '' and text)
 end
 local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
-end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-  end
-  return count
-end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'fair_score' then
+local queue, priority, stored, turns = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -19892,68 +22769,71 @@ local function wake(queue)
     end
   end
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return text .. ']'
+elseif which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
-local claiming, watching, mortal = false, false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
   end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
 end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
 end
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+local seldom2
 local function put(worker, groups, in_order)
   do
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
   end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
     if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
@@ -19961,9 +22841,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -19971,44 +22851,80 @@ local function put(worker, groups, in_order)
         local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
         local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
+        if idle or 0 == 1 then
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
           end
         end
         for i = 1, #group do
           local item = group[i]
           do
             local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local key, retries, tags = item.key, item.retries or '5', '[]'
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
             end
             call('hset', key,
               'jid', item.jid,
               'klass', item.klass,
               'data', item.data,
               'priority', item.priority or '0',
-              'tags', stored_tags,
+              'tags', tags,
               'state', item.state,
               'worker', '',
               'expires', '0',
@@ -20032,7 +22948,8 @@ local function put(worker, groups, in_order)
         end
         do
           local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
             do
               local queue = queue
@@ -20045,7 +22962,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -20064,114 +22981,50 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
-  if watching then
-    seldom1('watch_all', in_order)
+  if watching or batches then
+    seldom2('watch_all', in_order)
   end
   if mortal then
-    seldom1('enter_lives', in_order)
+    seldom2('enter_lives', in_order)
   end
-  return refused
+  return found
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
   end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
     end
   end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
   end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -20204,9 +23057,101 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -20223,7 +23168,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -20271,13 +23216,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20287,11 +23235,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -20336,7 +23284,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -20383,22 +23331,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -20424,6 +23377,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -20456,19 +23490,26 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
+  local drop = given.drop or ''
   if not ended and is_over(item.jid, old, 'waiting') then
-    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+    drop = drop .. 'st'
   end
-  local text = merge_options(old, given, ended)
+  if has_option(old, 'p') then
+    drop = drop .. 'p'
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -20509,19 +23550,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -20533,30 +23592,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -20568,7 +23639,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -20608,24 +23679,42 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member)
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -20636,7 +23725,27 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -20663,50 +23772,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -20723,6 +23797,63 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -20772,9 +23903,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -20782,10 +23916,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -20795,11 +23929,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -20823,7 +23957,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -20855,18 +23989,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -20877,7 +24011,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -20912,7 +24046,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -20936,7 +24070,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -20949,7 +24083,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -20978,7 +24112,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -20992,18 +24126,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -21024,12 +24158,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -21038,7 +24172,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -21048,10 +24182,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -21069,7 +24203,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -21149,7 +24283,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -21165,6 +24299,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -21182,63 +24324,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -21256,6 +24350,78 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -21271,7 +24437,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -21323,9 +24489,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -21333,10 +24502,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -21346,11 +24515,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -21368,7 +24537,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -21385,7 +24554,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -21417,18 +24586,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -21439,7 +24608,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -21474,7 +24643,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -21498,7 +24667,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -21511,7 +24680,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -21540,7 +24709,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -21554,18 +24723,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -21586,12 +24755,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -21600,7 +24769,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -21614,7 +24783,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -21658,6 +24827,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -21666,6 +24852,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -21694,7 +24892,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -21710,8 +24908,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -21719,16 +24923,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -21740,7 +24944,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -21777,7 +24981,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -21820,7 +25024,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -21832,7 +25036,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -21843,14 +25047,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -21862,7 +25066,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -21880,7 +25084,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -21908,10 +25112,103 @@ end
   end
   each_slice(try, 'zadd', prefix .. 'x:until', entries)
   end_lives(math.min(2 * put, 100))
-elseif which == 'read_rare' then
-local given, checked, delay = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -21928,6 +25225,21 @@ local function read_options(area, text, checked)
   local given = string.find(text, '^%a+|{.*}$')
   if not given or not checked and split_options(text) == '' then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -21982,6 +25294,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -21993,6 +25316,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked, delay)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -22005,8 +25329,29 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[required('Put', 'batch', given.batch ~= '' and given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -22029,8 +25374,27 @@ do
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -22047,26 +25411,40 @@ do
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    if given.at then
-      delay = math.max(number('Put', 'at', given.at) - now, 0)
+    local jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at])
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom2('add_given', job, given)
     end
-    item = {
-    queue = queue,
-    jid = required('Put', 'jid', ARGV[at] ~= '' and ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked, delay) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    item = job
   end
   local items = {item}
   local found = put(ARGV[at], {items}, items)
@@ -22079,19 +25457,18 @@ elseif command == 'reserve' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function must_write()
-  call('del', prefix .. 'x:none')
-end
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
-    must_write()
+    do
+      call('del', prefix .. 'x:none')
+    end
     return try(...)
   end
   return reply
 end
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22134,20 +25511,19 @@ local function whole(area, name, text)
   return count
 end
 local none = {}
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function lock_time(own, general)
   local seconds = finite(own, 0)
@@ -22155,13 +25531,6 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
-end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
 end
 local seldom1
 local dropped = 0
@@ -22172,21 +25541,22 @@ local function read_settings(queue)
     heartbeat = lock_time(values[1], values[2]),
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
-    tracked = true, -- some jobs may be
+    tracked = true,
   }
 end
 local function allowed(queue, max_concurrency, wanted)
   if max_concurrency <= 0 then
     return wanted
   end
-  local running = call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), stamp, '+inf')
+  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 local function take_work(run, queue, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local work = prefix .. 'q:' .. queue .. '-work'
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -22227,7 +25597,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -22256,7 +25626,7 @@ local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
   for age = math.max(from, 0) + 1, to do
-    local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue)
+    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
     local buckets = {}
     for _, field in ipairs(try('hkeys', key)) do
       if string.find(field, '^[smhd]%-?%d+$') then
@@ -22273,7 +25643,7 @@ local function prune_histograms(kind, day, queue)
     end
   end
 end
-  expire_stats((prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), day)
+  expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
@@ -22302,9 +25672,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -22312,10 +25685,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -22325,11 +25698,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -22372,7 +25745,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -22405,6 +25778,74 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -22426,38 +25867,26 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -22474,7 +25903,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -22491,7 +25920,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -22523,18 +25952,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -22545,7 +25974,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -22580,7 +26009,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -22604,7 +26033,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -22617,7 +26046,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -22646,7 +26075,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -22660,18 +26089,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -22692,12 +26121,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -22706,7 +26135,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -22720,7 +26149,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -22764,6 +26193,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -22772,6 +26218,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -22800,7 +26258,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -22816,8 +26274,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -22825,16 +26289,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -22846,7 +26310,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -22883,7 +26347,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -22926,7 +26390,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -22938,7 +26402,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -22949,14 +26413,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -22968,7 +26432,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -22986,7 +26450,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -23020,9 +26484,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -23030,10 +26497,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -23043,11 +26510,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -23104,6 +26571,74 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -23120,38 +26655,26 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -23174,7 +26697,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -23206,18 +26729,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -23228,7 +26751,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -23273,7 +26796,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -23297,7 +26820,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -23310,7 +26833,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -23339,7 +26862,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -23353,18 +26876,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -23385,12 +26908,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -23399,7 +26922,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -23413,7 +26936,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -23493,7 +27016,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -23534,10 +27057,10 @@ local function backoff_delay(text, retries, remaining, settings)
   return finite(initial * factor ^ (finite(retries, remaining) - remaining))
 end
 local function put_off(queue, jid, delay)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + delay)), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'scheduled')
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
 local function put_back(queue, jid, stored)
@@ -23545,22 +27068,22 @@ local function put_back(queue, jid, stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', (prefix .. 'j:' .. jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
   if values.q == 'place' then
     at = finite(job[2], now)
   end
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[1], 0) - at / 10000000000), jid)
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
+  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
   return true
 end
 local function expire_lock(queue, jid, settings)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'grace', 'remaining', 'history', 'queue',
     'state', 'backoff', 'retries', 'x:o')
   local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
   if not job[1] and not job[6] then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+    call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
     return nil
   end
   do
@@ -23572,7 +27095,7 @@ local function expire_lock(queue, jid, settings)
   if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
-  try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
   local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
   if sudden or not warned then
     do
@@ -23584,23 +27107,23 @@ local function expire_lock(queue, jid, settings)
         end
       end
       do
-        local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"'), cap
+        local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"'), cap
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
-      call('hset', (prefix .. 'j:' .. jid), 'grace', 1)
+      call('hset', prefix .. 'j:' .. jid, 'grace', 1)
       do
         local jid, worker = jid, worker
         local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
         try('publish', prefix .. ('w:' .. worker), message)
         try('publish', prefix .. 'log', message)
       end
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), string.format('%.17g', (now + grace)), jid)
+      call('zadd', prefix .. 'q:' .. queue .. '-locks', string.format('%.17g', (now + grace)), jid)
       do
         local day, queue, field, by = (now - now % 86400), queue, 'retries', 1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -23615,8 +27138,8 @@ local function expire_lock(queue, jid, settings)
     do
       local queue, jid, job, worker, settings = queue, jid, job, worker, settings
       local remaining = math.floor(finite(job[3], 0)) - 1
-      call('hset', (prefix .. 'j:' .. jid), 'remaining', remaining)
-      call('hdel', (prefix .. 'j:' .. jid), 'grace')
+      call('hset', prefix .. 'j:' .. jid, 'remaining', remaining)
+      call('hdel', prefix .. 'j:' .. jid, 'grace')
       if remaining < 0 then
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
@@ -23642,14 +27165,14 @@ local function expire(queue, limit, settings)
   local taken = {}
   while limit > 0 do
     local before = dropped
-    local ended = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+    local ended = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, limit)
     for _, jid in ipairs(ended) do
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
   end
   do
-    local run, operation, key, list = call, 'zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), taken
+    local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
@@ -23662,11 +27185,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -23674,7 +27197,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -23688,7 +27211,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -23702,12 +27225,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -23716,13 +27239,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -23731,22 +27254,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -23757,18 +27282,18 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
 local function bring_due(queue, recur, scheduled, limit)
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
@@ -23787,7 +27312,7 @@ local function read_lost_settings(cap)
     factor = values[4],
   }
 end
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), '')
+  call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -23806,9 +27331,12 @@ local function list_of(text)
   end
   return {}
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -23816,10 +27344,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -23829,11 +27357,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -23842,150 +27370,15 @@ local function move_history(jid, text)
 end
 local function adopt_before(jid, text, recorded, cap)
   if type(text) == 'string' then
-    try('rpop', (prefix .. 'j:' .. jid) .. '-history')
+    try('rpop', prefix .. 'j:' .. jid .. '-history')
     move_history(jid, text)
-    record((prefix .. 'j:' .. jid), recorded, cap)
-  end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-      local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-      local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
-      local n, count = 0, #jids
-      for i = 1, count do
-        local jid = jids[i]
-        local key = (prefix .. 'j:' .. jid)
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
-          and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if type(length) == 'number' and length > 2 and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
+    record(prefix .. 'j:' .. jid, recorded, cap)
   end
 end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
@@ -24095,7 +27488,16 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local function others_idle()
   if #queues > 100 then
     return true
@@ -24119,7 +27521,7 @@ local function others_idle()
   if #others == 0 then
     return false
   end
-  local flags = try('smismember', idle, unpack(others)) -- most that were woken are no longer idle
+  local flags = try('smismember', idle, unpack(others))
   for i = 1, #others do
     if flags[i] ~= 0 then
       return true
@@ -24132,7 +27534,9 @@ if ahead > 0 and not (special and others_idle()) then
   limit = count + ahead
 end
 if #queues > 1 or limit == 0 then
-  must_write() -- else the commands tried below would find no jobs
+  do
+    call('del', prefix .. 'x:none')
+  end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
 local function pass_on()
@@ -24150,7 +27554,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -24160,12 +27564,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -24184,11 +27588,11 @@ local function drop_claim()
   if claim == '' then
     return false
   end
-  local held = try('get', (prefix .. 'x:due:' .. claim))
+  local held = try('get', prefix .. 'x:due:' .. claim)
   if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
     return false
   end
-  return call('del', (prefix .. 'x:due:' .. claim)) == 1
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function become_busy()
   if special then
@@ -24204,7 +27608,7 @@ end
 if limit == 0 then
   return {cursor, '0', '', become_busy()}
 end
-local settings = {} -- of the queues that have been opened
+local settings = {}
 local take = #queues == 1 and call or try
 local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
 local filled = none
@@ -24212,7 +27616,7 @@ local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = (prefix .. 'q:' .. queues[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. queues[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     return false
   end
@@ -24226,20 +27630,23 @@ local function open_one(i, n)
   end
   settings[i] = read_settings(queue)
   if settings[i].max_concurrency > 0 then
-    limit = count -- a job that waits for its worker would count as running
+    limit = count
   end
   local wanted = allowed(queue, settings[i].max_concurrency, math.max(0, limit - n))
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', prefix .. 'q:' .. queue .. '-recur',
+      prefix .. 'q:' .. queue .. '-scheduled') > 0
+  end
+  settings[i].tracked = tracked
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
-    local lost, recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-inf', stamp) > 0), false, false
-    settings.tracked = call('exists', prefix .. 'tracked', (prefix .. 'q:' .. queue .. '-' .. 'recur'),
-      (prefix .. 'q:' .. queue .. '-' .. 'scheduled')) > 0
+    local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
     if settings.tracked then
-      recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+      recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
       expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
@@ -24284,16 +27691,33 @@ local function lock_from(i, jids, out)
     do
       local queue, jids, worker, settings, show, out = queues[i], jids, worker, settings[i], reserved_values(string.format('%.17g', (settings[i].heartbeat))), out
       for first = 1, #jids, 500 do
-        local some = {unpack(jids, first, math.min(first + 499, #jids))}
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
         repeat
           local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-          local cap, expires = settings.cap, string.format('%.17g', (now + settings.heartbeat))
-          local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-          local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', '-----------------------------------------------------------------', unpack(jids)}
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
           local n, count = 0, #jids
+          local put_at, put_time
           for i = 1, count do
             local jid = jids[i]
-            local key = (prefix .. 'j:' .. jid)
+            local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             local over = job[9] and (string.find(job[9], '^%a*[stkK]') ~= nil)
@@ -24304,7 +27728,7 @@ local function lock_from(i, jids, out)
               do
                 local key, text, cap = key, popped, cap
                 local length = try('rpush', key .. '-history', text)
-                if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                   seldom1('trim_history', key .. '-history', length, cap)
                 end
                 entries = length
@@ -24318,10 +27742,13 @@ local function lock_from(i, jids, out)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
               end
-              jobs[n], jids[n], waited[n] = job, jid, now - finite(job[8], now)
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
               locks[2 * n + 1], locks[2 * n + 2] = ends, jid
             else
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
             end
           end
           for i = n + 1, count do
@@ -24333,19 +27760,19 @@ local function lock_from(i, jids, out)
           do
             local queue, worker, locks, n = queue, worker, locks, n
             local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-            call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(locks, first, 2 * n + 2))
-            local held = try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), unpack(locks, first, 2 * n + 2))
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
             if first == 1 then
-              call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), '-----------------------------------------------------------------')
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
               if type(held) == 'number' then
-                call('zrem', (prefix .. 'w:' .. worker .. ':jobs'), '-----------------------------------------------------------------')
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
               end
             end
           end
           do
             local kind, queue, durations = 'wait', queue, waited
             local day = (now - now % 86400)
-            local key = (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
             local asked, counts
             do
               local durations = durations
@@ -24479,8 +27906,9 @@ local function take_turns(have, more, out)
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out
@@ -24492,7 +27920,7 @@ local function take_turns(have, more, out)
   return #turns - (#out - before)
 end
   local first, opened = cursor, 0
-  local more = {} -- how many jobs may still be taken from each opened queue
+  local more = {}
   repeat
     local have, ready = {}, 0
     for turn = 1, #queues do
@@ -24509,7 +27937,7 @@ end
         end
         opened = turn
       end
-      local waiting = more[i] > 0 and finite(try('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')), 0) or 0
+      local waiting = more[i] > 0 and finite(try('zcard', prefix .. 'q:' .. queues[i] .. '-work'), 0) or 0
       have[i] = math.max(0, math.min(more[i], waiting))
       if have[i] > 0 then
         ready = ready + 1
@@ -24532,7 +27960,7 @@ local function wake(queue)
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -24548,7 +27976,7 @@ local function coming_due()
   local coming = {}
   for i = 1, #queues do
     for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-      local due = tonumber(try('zrangebyscore', (prefix .. 'q:' .. queues[i] .. '-' .. part), '(' .. stamp,
+      local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
         string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
       if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
@@ -24563,7 +27991,7 @@ local function claim_due(queue, due)
     return false
   end
   local ttl = math.ceil((due - now) * 1000) + 1000
-  call('set', (prefix .. 'x:due:' .. queue), string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
+  call('set', prefix .. 'x:due:' .. queue, string.format('%.17g', due) .. ' ' .. worker, 'PX', ttl)
   return true
 end
 local function claim_soonest()
@@ -24583,13 +28011,13 @@ local function wait_for(queue)
   end
   for i = 1, #gone do
     if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
+      try('srem', idle, gone[i])
     end
   end
 end
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
-    wake(claim) -- before this worker itself can be woken for it
+    wake(claim)
   end
   for i = 1, #queues do
     wait_for(queues[i])
@@ -24597,13 +28025,6 @@ end
   try('sadd', idle, worker)
   return wait, claimed
 end
-end
-local function take_all(out)
-  if order == 'ordered' then
-    take_ordered(out)
-  else
-    seldom2('take_round_robin', out)
-  end
 end
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
@@ -24630,11 +28051,25 @@ if several then
     end
   end
 end
-take_all(out)
+do
+  local out = out
+  if order == 'ordered' then
+    take_ordered(out)
+  else
+    seldom2('take_round_robin', out)
+  end
+end
 local news = #found_empty
 if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
-  take_all(out) -- before the worker becomes idle
+  do
+    local out = out
+    if order == 'ordered' then
+      take_ordered(out)
+    else
+      seldom2('take_round_robin', out)
+    end
+  end
 end
 if several and news > 0 then
   do
@@ -24691,7 +28126,7 @@ local function read_end(run, jid)
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -24712,125 +28147,98 @@ elseif command == 'schedule' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local none = {}
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'fair_score' then
+local queue, priority, stored, turns = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local function number(area, name, text)
-  local n = tonumber(text)
-  if not n or n - n ~= 0 then
-    local words = {
-      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-      Priority = 'missing or not', Stats = 'missing or not',
-    }
-    do
-      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-      error(area .. '(): ' .. message)
-    end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
   end
-  return n
+  return '', {}
 end
-local function named(area, name, text)
-  do
-    local area, name, text = area, name, text ~= '' and text
-    if not text then
-      local words = {
-        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-      }
-      do
-        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-        error(area .. '(): ' .. message)
-      end
-    end
-    return text
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
   end
 end
-local none = {}
-local function names(area, name, text)
-  if not text then
-    return none
-  end
-  local list
-  do
-    local area, name, text = area, name, text
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    list = value
-  end
-  if type(list) ~= 'table' then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  local members = 0
-  for _ in pairs(list) do
-    members = members + 1
-  end
-  if members ~= #list then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = 1, #list do
-    if type(list[i]) == 'number' then
-      list[i] = tostring(list[i])
-    elseif type(list[i]) ~= 'string' then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  return list
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
 end
-local seldom1
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
 end
-local stamp = ARGV[1]
-local now
-if stamp == '' then
-  local time = call('time')
-  stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
-else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
   end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
   end
 end
-local function count_existing(keys)
-  local count = 0
-  for from = 1, #keys, 1000 do
-    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
   end
-  return count
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
+local queue, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
@@ -24845,68 +28253,71 @@ local function wake(queue)
     end
   end
 end
-local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
+  return delay < 3600 and wake(queue)
+elseif which == 'keep_delay' then
+local key, delay, means_none = ...
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
   end
-  return text .. ']'
+elseif which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
-local claiming, watching, mortal = false, false, false
-local function apart(priority)
-  if priority == 0 then
-    return 0.000001
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
   end
-  local _, exponent = math.frexp(priority)
-  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+elseif which == 'add_tags' then
+local jid, tags, first = ...
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
 end
-local function next_score(n, priority)
-  if not priority and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-    local micros = string.sub(stamp, 12)
-    if n == 0 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. micros
-    end
-    local later = micros + n
-    if later < 1000000 then
-      return '-0.' .. string.sub(stamp, 1, 10) .. string.format('%06d', later)
-    end
+  for i = first, #tags do
+    add_tag(jid, tags[i])
   end
-  if n == 0 then
-    return (finite(priority, 0) - now / 10000000000)
-  end
-  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 end
-local function place(queue, item, work)
-  if item.waits then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'depends'), stamp, item.jid)
-    return 'depends'
-  elseif item.delay > 0 then
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), string.format('%.17g', (now + item.delay)), item.jid)
-    return 'scheduled'
-  end
-  local n = #work
-  work[n + 1], work[n + 2] = next_score(n / 2, item.priority), item.jid
-  return 'waiting'
 end
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+local seldom2
 local function put(worker, groups, in_order)
   do
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
   end
-  local keys, plain, idle = {}, #groups == 1 and not claiming, false
+  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
-    local key = (prefix .. 'j:' .. item.jid)
-    item.key, keys[i] = key, key
+    local key = prefix .. 'j:' .. item.jid
+    item.key, keys[i + 3] = key, key
     if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
-  keys[#keys + 1] = prefix .. 'x:idle'
-  keys[#keys + 1] = prefix .. 'tracked'
-  keys[#keys + 1] = prefix .. 'x:empty'
-  local existing, tracked, known_empty = count_existing(keys), false, false
+  local existing
+  do
+    local keys = keys
+    local count = 0
+    for from = 1, #keys, 1000 do
+      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+    end
+    existing = count
+  end
+  local tracked, known_empty = false, false
   if existing > 0 then
     idle = call('exists', prefix .. 'x:idle') == 1
     tracked = call('exists', prefix .. 'tracked') == 1
@@ -24914,9 +28325,9 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
-  if not plain then -- a plain put finds none of its jobs
-    refused = seldom1('prepare', worker, groups, in_order)
+  local found
+  if not plain then
+    found = seldom2('prepare', worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
@@ -24924,44 +28335,80 @@ local function put(worker, groups, in_order)
         local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
         local queue = group[1].queue
         local quoted = cjson.encode(queue)
-        local text = entry(now, '"put"', '{"q":' .. quoted .. '}')
+        local details = '{"q":' .. quoted .. '}'
+        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
         local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then -- see docs/wake.md
+        if idle or 0 == 1 then
           first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
         end
-        local work = {}
-        for i = 1, #group do
-          group[i].state = place(queue, group[i], work)
-        end
         do
-          local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
-          for from = 1, #list, 1000 do
-            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          local queue, group = queue, group
+          local first
+          repeat
+            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+              break
+            end
+            first = nil
+          until true
+          local digits = first and #group > 1 and string.sub(first, 4) + 0
+          local work, n = none, 0
+          for i = 1, #group do
+            local item = group[i]
+            if item.waits then
+              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+              item.state = 'depends'
+            elseif item.delay > 0 then
+              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+              item.state = 'scheduled'
+            else
+              local score, share = item.score or false, turns and (item.share or item.given.share)
+              if share and not score then
+                score = seldom1('fair_score', queue, item.priority, share, turns)
+              end
+              if not score and (item.priority or not first) then
+                score = seldom2('fractional_score', n, item.priority)
+              elseif not score then
+                score = n == 0 and first or string.format('-0.%016d', digits + n)
+              end
+              if n == 0 then
+                work = {score, item.jid}
+              else
+                work[2 * n + 1], work[2 * n + 2] = score, item.jid
+              end
+              n = n + 1
+              item.state = 'waiting'
+            end
+          end
+          do
+            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
           end
         end
         for i = 1, #group do
           local item = group[i]
           do
             local queue, item, text = queue, item, text
-            local key, tags, retries = item.key, item.tags or none, item.retries or '5'
-            local stored_tags = '[]'
+            local key, retries, tags = item.key, item.retries or '5', '[]'
             do
               local key, text, cap = key, text
               local length = try('rpush', key .. '-history', text)
-              if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
                 seldom1('trim_history', key .. '-history', length, cap)
               end
             end
-            if #tags > 0 then
-              seldom1('add_tags', item.jid, tags, 1)
-              stored_tags = cjson.encode(tags)
+            if item.tags and #item.tags > 0 then
+              seldom1('add_tags', item.jid, item.tags, 1)
+              tags = cjson.encode(item.tags)
             end
             call('hset', key,
               'jid', item.jid,
               'klass', item.klass,
               'data', item.data,
               'priority', item.priority or '0',
-              'tags', stored_tags,
+              'tags', tags,
               'state', item.state,
               'worker', '',
               'expires', '0',
@@ -24985,7 +28432,8 @@ local function put(worker, groups, in_order)
         end
         do
           local queue = queue
-          if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+          local queues = prefix .. 'queues'
+          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
             try('zrem', prefix .. 'x:queues', queue)
             do
               local queue = queue
@@ -24998,7 +28446,7 @@ local function put(worker, groups, in_order)
         end
         if tracked then
           do
-            local channel, jids = 'put', seldom1('jids_of', group)
+            local channel, jids = 'put', seldom2('jids_of', group)
             local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
             for i = 1, #scores do
               if scores[i] then
@@ -25017,114 +28465,50 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_for', queue, seldom2('soonest', group))
         end
       end
     end
   end
-  if watching then
-    seldom1('watch_all', in_order)
+  if watching or batches then
+    seldom2('watch_all', in_order)
   end
   if mortal then
-    seldom1('enter_lives', in_order)
+    seldom2('enter_lives', in_order)
   end
-  return refused
+  return found
 end
-seldom1 = function(which, ...)
-if which == 'read_dependencies' then
-local area, text = ...
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
-local function check_dependencies(area, list, first)
-  for i = first, #list do
-    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
-      string.find(list[i], '%-dependencies$') then
-      reject(area, 'Arg "depends" names no job: ' .. list[i])
-    end
-  end
-  return list
-end
-  return check_dependencies(area, names(area, 'depends', text), 1)
-elseif which == 'wake_for' then
-local queue, delay = ...
-  return delay < 3600 and wake(queue)
-elseif which == 'keep_delay' then
-local key, delay, means_none = ...
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-elseif which == 'add_tags' then
-local jid, tags, first = ...
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-elseif which == 'prepare' then
+seldom2 = function(which, ...)
+if which == 'prepare' then
 local worker, groups, in_order = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
   end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', (prefix .. 'j:' .. other), 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
     end
   end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = (prefix .. 'j:' .. other) .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = (prefix .. 'j:' .. jid) .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
   end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -25157,9 +28541,101 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -25176,7 +28652,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -25224,13 +28700,16 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -25240,11 +28719,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -25289,7 +28768,7 @@ local function forget_failure(jid, queue, failure)
     if at and queue then
       do
         local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
         if try('hincrby', key, field, by) == by then
           do
             local key, day = key, day
@@ -25336,22 +28815,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -25377,6 +28861,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -25409,19 +28974,26 @@ local function keep_options(item, old, state)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
+  local drop = given.drop or ''
   if not ended and is_over(item.jid, old, 'waiting') then
-    given = {o = given.o, drop = (given.drop or '') .. 'st'}
+    drop = drop .. 'st'
   end
-  local text = merge_options(old, given, ended)
+  if has_option(old, 'p') then
+    drop = drop .. 'p'
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
   if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
+  item.options = text or old
   if text then
     item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -25462,19 +29034,37 @@ end
 local function is_gone(jid, found)
   return found[2] and is_over(jid, found[2], found[1])
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -25486,30 +29076,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
     local found = condition and call('hmget', item.key, 'state', 'x:o') or none
-    if condition and is_left(condition, found[1]) and not is_gone(item.jid, found) then
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
       item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -25521,7 +29123,7 @@ local function leave(item, worker)
     leave_queue(queue, jid)
   end
   if owner and owner ~= '' then
-    try('zrem', (prefix .. 'w:' .. owner .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. owner .. ':jobs', jid)
     old.lost = owner ~= worker
     if old.state == 'running' and queue then
       wake_for_slot(queue)
@@ -25561,24 +29163,42 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member)
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     read_before(item, before, claims)
     if not item.left then
-      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item)))) -- fails unless jobs can be added there
+      call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -25589,7 +29209,27 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
+elseif which == 'fractional_score' then
+local n, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function apart(priority)
+  if priority == 0 then
+    return 0.000001
+  end
+  local _, exponent = math.frexp(priority)
+  return math.max(0.000001, 2 ^ (exponent - 52) * 10000000000)
+end
+  if n == 0 then
+    return (finite(priority, 0) - now / 10000000000)
+  end
+  return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -25616,50 +29256,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -25676,6 +29281,63 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -25725,9 +29387,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -25735,10 +29400,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -25748,11 +29413,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -25776,7 +29441,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -25808,18 +29473,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -25830,7 +29495,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -25865,7 +29530,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -25889,7 +29554,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -25902,7 +29567,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -25931,7 +29596,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -25945,18 +29610,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -25977,12 +29642,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -25991,7 +29656,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -26001,10 +29666,10 @@ local function tell_dependents(jid, ended)
   end
   return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', (prefix .. 'j:' .. jid) .. '-dependencies')) do
-    local key = (prefix .. 'j:' .. other)
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+    local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
@@ -26022,7 +29687,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -26102,7 +29767,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -26118,6 +29783,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -26135,63 +29808,15 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -26209,6 +29834,78 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -26224,7 +29921,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -26276,9 +29973,12 @@ local function names_of(text)
   end
   return found
 end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     seldom1('trim_history', key .. '-history', length, cap)
   end
   return length
@@ -26286,10 +29986,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -26299,11 +29999,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -26321,7 +30021,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -26338,7 +30038,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -26370,18 +30070,18 @@ local function unfile_failures(jids)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -26392,7 +30092,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -26427,7 +30127,7 @@ local function read_failing()
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -26451,7 +30151,7 @@ local function clear_list(seconds)
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -26464,7 +30164,7 @@ local function clear_group(group, keep, limit)
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -26493,7 +30193,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -26507,18 +30207,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -26539,12 +30239,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -26553,7 +30253,7 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -26567,7 +30267,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -26611,6 +30311,23 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
@@ -26619,6 +30336,18 @@ local function release_claim(jid, stored, state)
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 local function is_an_end(state)
@@ -26647,7 +30376,7 @@ local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -26663,8 +30392,14 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -26672,16 +30407,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -26693,7 +30428,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -26730,7 +30465,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -26773,7 +30508,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -26785,7 +30520,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -26796,14 +30531,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -26815,7 +30550,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -26833,7 +30568,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and has_option(stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -26861,10 +30596,118 @@ end
   end
   each_slice(try, 'zadd', prefix .. 'x:until', entries)
   end_lives(math.min(2 * put, 100))
-elseif which == 'read_rare' then
-local given, checked, delay = ...
+elseif which == 'add_given' then
+local item, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
+local function names(area, name, text)
+  if not text then
+    return none
+  end
+  local list
+  do
+    local area, name, text = area, name, text
+    local ok, value, problem = pcall(cjson.decode, text)
+    if not ok or problem then
+      do
+        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+        error(area .. '(): ' .. message)
+      end
+    end
+    list = value
+  end
+  if type(list) ~= 'table' then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  local members = 0
+  for _ in pairs(list) do
+    members = members + 1
+  end
+  if members ~= #list then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is not a JSON array'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = 1, #list do
+    if type(list[i]) == 'number' then
+      list[i] = tostring(list[i])
+    elseif type(list[i]) ~= 'string' then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a JSON array of strings'
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  return list
+end
+local function check_dependencies(area, list, first)
+  for i = first, #list do
+    if string.find(list[i], '%-history$') or string.find(list[i], '%-dependents$') or
+      string.find(list[i], '%-dependencies$') then
+      reject(area, 'Arg "depends" names no job: ' .. list[i])
+    end
+  end
+  return list
+end
+local function read_dependencies(area, text)
+  return check_dependencies(area, names(area, 'depends', text), 1)
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -26881,6 +30724,21 @@ local function read_options(area, text, checked)
   local given = string.find(text, '^%a+|{.*}$')
   if not given or not checked and split_options(text) == '' then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
   end
   return text
 end
@@ -26935,6 +30793,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -26946,6 +30815,7 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function read_rare(given, checked, delay)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
@@ -26958,8 +30828,29 @@ end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
+end
+  item.given = given
+  if given.depends then
+    item.depends = read_dependencies('Put', given.depends)
+  end
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
+  end
+  item.priority = given.priority and number('Put', 'priority', given.priority) or false
+  item.retries = given.retries and number('Put', 'retries', given.retries) or false
+  item.tags = given.tags and names('Put', 'tags', given.tags) or false
 end
 end
 local id
@@ -26976,18 +30867,60 @@ do
   end
   id = text
 end
-local due = number('Schedule', 'due', ARGV[3])
+local due
+do
+  local area, name, text = 'Schedule', 'due', ARGV[3]
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  due = n
+end
 if due > now then
   return 0
 end
-local last = finite(call('hget', prefix .. 'x:schedules', id))
+local last
+repeat
+  local text, default = call('hget', prefix .. 'x:schedules', id)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    last = n
+    break
+  end
+  last = default
+until true
 if last and last >= due and last <= now + 60 then
   return nil
 end
 local reply
 repeat
   local at = 4
-  local queue = named('Queue', 'queue', ARGV[at + 1])
+  local queue
+  repeat
+    local area, name, text = 'Queue', 'queue', ARGV[at + 1]
+    do
+      local area, name, text = area, name, text ~= '' and text
+      if not text then
+        local words = {
+          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+        }
+        do
+          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+          error(area .. '(): ' .. message)
+        end
+      end
+      queue = text
+      break
+    end
+    queue = nil
+  until true
   local item
   do
     local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
@@ -26999,8 +30932,27 @@ repeat
       end
     end
     local given = none
-    if last >= first then
-      given = options('Put', first, last)
+    if last == first + 1 and ARGV[first] == 'new' then
+      checked = 'new'
+    elseif last >= first then
+      repeat
+        local area, first, last = 'Put', first, last
+        local found = {}
+        if last < first then
+          given = found
+          break
+        end
+        if (last - first) % 2 == 0 or last > #ARGV then
+          do
+            local area, message = area, 'Odd number of additional args'
+            error(area .. '(): ' .. message)
+          end
+        end
+        for i = first, last, 2 do
+          found[ARGV[i]] = ARGV[i + 1]
+        end
+        given = found
+      until true
       checked = given.new and 'new' or checked or given.checked
     end
     if not checked then
@@ -27017,26 +30969,58 @@ repeat
     end
     local delay = 0
     if ARGV[at + 3] ~= '0' then
-      delay = number('Put', 'delay', ARGV[at + 3])
+      do
+        local area, name, text = 'Put', 'delay', ARGV[at + 3]
+        local n = tonumber(text)
+        if not n or n - n ~= 0 then
+          local words = {
+            Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+            Priority = 'missing or not', Stats = 'missing or not',
+          }
+          do
+            local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+            error(area .. '(): ' .. message)
+          end
+        end
+        delay = n
+      end
     end
-    if given.at then
-      delay = math.max(number('Put', 'at', given.at) - now, 0)
+    local jid
+    repeat
+      local area, name, text = 'Put', 'jid', ARGV[at]
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
+        end
+        jid = text
+        break
+      end
+      jid = nil
+    until true
+    local job = {
+      queue = queue,
+      jid = jid,
+      klass = klass,
+      data = data,
+      delay = delay,
+      checked = checked or false,
+      depends = none,
+      more = none,
+      priority = false, retries = false, tags = false,
+      given = none,
+      key = false, state = false, waits = false, old = false,
+    }
+    if given ~= none then
+      seldom2('add_given', job, given)
     end
-    item = {
-    queue = queue,
-    jid = named('Put', 'jid', ARGV[at]),
-    klass = klass,
-    data = data,
-    delay = delay,
-    checked = checked or false,
-    depends = given.depends and seldom1('read_dependencies', 'Put', given.depends) or none,
-    more = (given.o or given['if'] or given.backoff) and seldom1('read_rare', given, checked, delay) or none,
-    priority = given.priority and number('Put', 'priority', given.priority) or false,
-    retries = given.retries and number('Put', 'retries', given.retries) or false,
-    tags = given.tags and names('Put', 'tags', given.tags) or false,
-    given = given,
-    key = false, state = false, waits = false, old = false,
-  }
+    item = job
   end
   local items = {item}
   local found = put(ARGV[at], {items}, items)
@@ -27051,20 +31035,19 @@ return reply
 elseif command == 'schedule.last' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local id
 do
@@ -27084,7 +31067,7 @@ local key = prefix .. 'x:schedules'
 local last
 repeat
   local text, default = call('hget', key, id)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     last = n
     break
@@ -27100,7 +31083,7 @@ elseif command == 'stats' then
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -27120,20 +31103,19 @@ local function number(area, name, text)
   end
   return n
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function day_of(at)
   return at - at % 86400
@@ -27179,7 +31161,7 @@ do
   end
 end
 local function summary(kind)
-  local values = call('hmget', (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), unpack(fields))
+  local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
   local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
@@ -27191,8 +31173,8 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
-local expired = finite(call('hget', (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue), 'expired'), 0)
-local counts = call('hmget', (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue), 'retries', 'failed', 'failures')
+local expired = finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
+local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),
@@ -27233,7 +31215,7 @@ do
   end
   action = text
 end
-local key = (prefix .. 'topics' .. queue)
+local key = prefix .. 'topics' .. queue
 local function subscribers()
   local all = call('smembers', prefix .. 'x:topics')
   do
@@ -27255,7 +31237,7 @@ end
 local function all_topics()
   local queues_of = {}
   for _, name in ipairs(subscribers()) do
-    for _, topic in ipairs(try('hkeys', (prefix .. 'topics' .. name))) do
+    for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
       queues_of[topic] = queues_of[topic] or {}
       table.insert(queues_of[topic], name)
     end
@@ -27319,26 +31301,25 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local seldom1
 local function job_ended(jid, stored, state)
@@ -27408,7 +31389,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -27443,7 +31424,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -27465,7 +31446,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -27544,7 +31525,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -27597,7 +31578,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -27632,7 +31613,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -27655,7 +31636,7 @@ end
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -27695,7 +31676,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -27738,7 +31719,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -27760,7 +31741,7 @@ end
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -27798,6 +31779,74 @@ local function split_options(text)
   end
   return '', {}
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -27814,38 +31863,26 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -27867,11 +31904,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -27883,7 +31916,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -27891,10 +31924,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -27904,11 +31937,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -27929,18 +31962,18 @@ local function add_failure(jid, group)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -27951,7 +31984,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -27986,7 +32019,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -28000,18 +32033,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -28032,12 +32065,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -28045,7 +32078,7 @@ end
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -28092,7 +32125,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -28117,6 +32150,12 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -28135,15 +32174,9 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -28165,11 +32198,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -28185,7 +32214,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -28199,18 +32228,18 @@ local function add_failure(jid, group)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -28221,7 +32250,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -28268,7 +32297,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -28281,8 +32310,57 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if seldom1('has_option', stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -28290,16 +32368,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -28311,7 +32389,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -28348,7 +32426,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -28391,7 +32469,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -28403,7 +32481,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -28414,14 +32492,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -28433,7 +32511,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -28451,7 +32529,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and seldom1('has_option', stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -28479,7 +32557,7 @@ end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
-    local job = try('hmget', (prefix .. 'j:' .. jids[i]), 'state', 'x:o')
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_dependents', jids[i], job_ended)
     end
@@ -28530,7 +32608,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28580,20 +32658,19 @@ local function array(list)
   return cjson.encode(list)
 end
 local seldom1
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 seldom1 = function(which, ...)
 if which == 'names_of' then
@@ -28636,7 +32713,7 @@ if not action then
 end
 if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
-  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
+  local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
   if not stored then
     do
       local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -28690,7 +32767,7 @@ if action == 'add' or action == 'remove' then
     end
   end
   local text = array(tags)
-  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
+  call('hset', prefix .. 'j:' .. jid, 'tags', text)
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])
@@ -28770,34 +32847,29 @@ elseif command == 'timeout' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28812,7 +32884,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28834,10 +32906,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -28846,11 +32918,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -28859,7 +32931,7 @@ end
 elseif which == 'wake' then
 local queue = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28881,7 +32953,7 @@ end
 local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
       local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
@@ -28899,7 +32971,7 @@ for i = 2, #ARGV do
       error(area .. '(): ' .. message)
     end
   end
-  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
+  call('zcard', prefix .. 'q:' .. job[1] .. '-work')
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid
@@ -28913,8 +32985,8 @@ end
 for _, jid in ipairs(jids) do
   local job = running[jid]
   local queue, worker = job[1], job[3] or ''
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
   do
     local jid, text = jid, job[4]
     if text then
@@ -28922,13 +32994,13 @@ for _, jid in ipairs(jids) do
     end
   end
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
+  call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
   do
     local jid, worker = jid, worker
     local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
@@ -28942,7 +33014,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -28973,20 +33045,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -28999,6 +33070,8 @@ local function joined(texts)
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
@@ -29034,19 +33107,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -29055,11 +33124,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -29086,8 +33155,15 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -29096,18 +33172,34 @@ local function split_options(text)
   end
   return '', {}
 end
+local function options_member(text)
   local letters = split_options(text)
   if letters == '' then
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
-local function job_json(job, tracked, more)
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -29128,9 +33220,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   do
-    local jid = jid
-    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -29153,13 +33250,13 @@ local function job_json(job, tracked, more)
   local relations
   repeat
     local jid = jid
-    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
       relations = seldom1('sets_json', dependents, dependencies)
       break
     end
-    relations = ',"dependents":' .. '{}' .. ',"dependencies":' .. '{}'
+    relations = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -29176,13 +33273,13 @@ local function job_json(job, tracked, more)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
   local found, expired = {}, {}
   for _, jid in ipairs(call('zrange', tracked, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[13] then
       found[#found + 1] = job_json(job, true)
     else
@@ -29212,7 +33309,7 @@ do
   end
   jid = text
 end
-if call('exists', (prefix .. 'j:' .. jid)) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+if call('exists', prefix .. 'j:' .. jid) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
     local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)
@@ -29239,25 +33336,24 @@ end
 elseif command == 'tracked' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local keep
 repeat
   local text, default = call('hget', prefix .. 'config', 'jobs-history'), 604800
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     keep = n
     break
@@ -29312,26 +33408,25 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -29344,15 +33439,11 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -29375,11 +33466,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -29404,10 +33495,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -29416,11 +33507,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -29481,7 +33572,7 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
@@ -29508,7 +33599,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -29550,22 +33641,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -29587,7 +33683,7 @@ end
     write_claim(job.jid, claim)
   end
   if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
-    write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
+    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
 end
@@ -29635,7 +33731,7 @@ do
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
-      local key = (prefix .. 'j:' .. job.jid)
+      local key = prefix .. 'j:' .. job.jid
       jids[i] = job.jid
       do
         local jid, text = job.jid, job.history
@@ -29646,7 +33742,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -29656,7 +33752,7 @@ do
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -29744,26 +33840,25 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -29776,15 +33871,11 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -29807,11 +33898,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -29836,10 +33927,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -29848,11 +33939,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -29913,7 +34004,7 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
@@ -29940,7 +34031,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -29982,22 +34073,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -30019,7 +34115,7 @@ end
     write_claim(job.jid, claim)
   end
   if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
-    write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
+    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
 end
@@ -30058,7 +34154,7 @@ do
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
-      local key = (prefix .. 'j:' .. job.jid)
+      local key = prefix .. 'j:' .. job.jid
       jids[i] = job.jid
       do
         local jid, text = job.jid, job.history
@@ -30069,7 +34165,7 @@ do
       do
         local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           seldom1('trim_history', key .. '-history', length, cap)
         end
       end
@@ -30079,7 +34175,7 @@ do
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -30131,26 +34227,25 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function list_of(text)
   if not text then
@@ -30163,15 +34258,11 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 local function read_failed(jid, queue)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'priority', 'retries', 'failure', 'history',
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o')
   if job[1] then
     return {
@@ -30194,11 +34285,11 @@ local function add_work(jobs)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
-    call('zcard', (prefix .. 'q:' .. queues[i] .. '-' .. 'work')) -- fails unless jobs can be added there
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queues[i] .. '-' .. 'work'), work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -30223,10 +34314,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -30235,11 +34326,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -30300,7 +34391,7 @@ local function merge_options(old, given, ended)
     end
   end
   if not string.find(letters, '[st]') then
-    values.put = nil -- see lib/lifetimes.lua
+    values.put = nil
   end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
@@ -30327,7 +34418,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -30369,22 +34460,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -30406,7 +34502,7 @@ end
     write_claim(job.jid, claim)
   end
   if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
-    write_options((prefix .. 'j:' .. job.jid), job.stored, {drop = 'st'})
+    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
 end
@@ -30425,7 +34521,7 @@ do
   end
   jid = text
 end
-local state = call('hget', (prefix .. 'j:' .. jid), 'state')
+local state = call('hget', prefix .. 'j:' .. jid, 'state')
 if not state then
   do
     local area, message = 'Unfail.job', 'Job ' .. jid .. ' does not exist'
@@ -30449,7 +34545,7 @@ do
   local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
-    local key = (prefix .. 'j:' .. job.jid)
+    local key = prefix .. 'j:' .. job.jid
     jids[i] = job.jid
     do
       local jid, text = job.jid, job.history
@@ -30460,7 +34556,7 @@ do
     do
       local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
       local length = try('rpush', key .. '-history', text)
-      if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
         seldom1('trim_history', key .. '-history', length, cap)
       end
     end
@@ -30470,7 +34566,7 @@ do
       if at and queue then
         do
           local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-          local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+          local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
@@ -30524,25 +34620,24 @@ return jid
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -30593,34 +34688,33 @@ do
   end
   jid = text
 end
-local queue = call('hget', (prefix .. 'r:' .. jid), 'queue')
+local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
 if queue then
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
-  call('del', (prefix .. 'r:' .. jid))
+  call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+  call('del', prefix .. 'r:' .. jid)
 end
 return true
 elseif command == 'wake' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function wake(queue)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -30639,7 +34733,7 @@ end
   end
 end
 local function is_claimed(queue, due, worker)
-  local held = try('get', (prefix .. 'x:due:' .. queue))
+  local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
     return false
   end
@@ -30649,12 +34743,12 @@ local function is_claimed(queue, due, worker)
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function has_jobs(queue, worker, soon)
-  if call('exists', (prefix .. 'q:' .. queue .. '-' .. 'work')) == 1 then
+  if call('exists', prefix .. 'q:' .. queue .. '-work') == 1 then
     return true
   end
   local soonest = now + soon
   for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
-    local due = tonumber(try('zrange', (prefix .. 'q:' .. queue .. '-' .. part), 0, 0, 'WITHSCORES')[2])
+    local due = tonumber(try('zrange', prefix .. 'q:' .. queue .. '-' .. part, 0, 0, 'WITHSCORES')[2])
     soonest = due and math.min(due, soonest) or soonest
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
@@ -30671,6 +34765,813 @@ if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
     end
   end
 end
+elseif command == 'withdraw' then
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local seldom1
+local function read_job_to_cancel(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
+seldom1 = function(which, ...)
+if which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'canceled_with_options' then
+local jid, stored, how = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told, minded = {jid}, 1, 0, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
+    end
+    at, told = at + 1, told + #dependents
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+local function job_ended(jid, stored, state)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
+end
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
+end
+local jid
+do
+  local area, name, text = 'Job', 'jid', ARGV[2]
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  jid = text
+end
+local job = read_job_to_cancel(jid)
+local state = job[1]
+if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
+  do
+    local jid, among = jid, {}
+    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
+      if not among[dependent] then
+        do
+          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
+          error(area .. '(): ' .. message)
+        end
+      end
+    end
+  end
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  repeat
+    local jid, job, how = jid, job
+    local key = prefix .. 'j:' .. jid
+    local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+    if state == 'complete' then
+      break
+    end
+    local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+    try('publish', prefix .. 'log', message)
+    if worker and worker ~= '' then
+      try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+      try('publish', prefix .. ('w:' .. worker), message)
+    end
+    if queue then
+      do
+        local queue, jid = queue, jid
+        try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+        try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+      end
+    end
+    if state == 'running' and queue then
+      do
+        local queue = queue
+        if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+          seldom1('wake', queue)
+        end
+      end
+    end
+    for _, other in ipairs(job.dependencies) do
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+    end
+    if state == 'failed' then
+      do
+        local jid, queue, failure = jid, queue, failure
+        local details
+        repeat
+          local text = failure
+          if not text then
+            details = {}
+            break
+          end
+          local ok, list = pcall(cjson.decode, text)
+          if ok and type(list) == 'table' then
+            details = list
+            break
+          end
+          details = {}
+        until true
+        do
+          local jid, failure, count = jid, details
+          if type(failure.group) == 'string' then
+            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+            do
+              local group = failure.group
+              if call('exists', prefix .. 'f:' .. group) == 0 then
+                try('srem', prefix .. 'failures', group)
+              end
+            end
+          end
+        end
+        do
+          local queue, failure = queue, details
+          local at = finite(failure.when)
+          if at and queue then
+            do
+              local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+              local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+              if try('hincrby', key, field, by) == by then
+                do
+                  local key, day = key, day
+                  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+                end
+              end
+            end
+          end
+        end
+        do
+          local jids = {jid}
+          do
+            local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+            for from = 1, #list, 1000 do
+              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+            end
+          end
+        end
+      end
+    end
+    do
+      local jid, tags, first = jid, seldom1('names_of', job[5]), 1
+      for i = first, #tags do
+        do
+          local jid, tag = jid, tags[i]
+          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+              call('zrem', prefix .. 'tags', tag)
+            end
+          end
+        end
+      end
+    end
+    call('del', key, key .. '-history', key .. '-dependencies')
+    do
+      local channel, jid = 'canceled', jid
+      if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+        try('publish', prefix .. channel, jid)
+      end
+    end
+    if job[6] then
+      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+    end
+  until true
+end
+return state
 elseif command == 'worker.deregister' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -30697,7 +35598,7 @@ if not worker then
   return 'null'
 end
 do
-  local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
+  local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[3] or '-inf', '+inf')
   if #list == 0 then
     return '{}'
   end
@@ -30732,20 +35633,19 @@ local function integer(area, name, text)
   end
   return value
 end
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 local function array(list)
   if #list == 0 then
@@ -30765,7 +35665,7 @@ local function each_slice(run, operation, key, list)
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
-      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
     end
     each_slice(call, 'zrem', prefix .. 'workers', old)
   end
@@ -30776,7 +35676,7 @@ local function held(worker, jids)
   end
   local kept = {}
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       kept[#kept + 1] = jid
     end
@@ -30796,7 +35696,7 @@ do
   local age
   repeat
     local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       age = n
       break
@@ -30809,13 +35709,13 @@ do
   end
 end
 if worker then
-  local key = (prefix .. 'w:' .. worker .. ':jobs')
+  local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
+  local key = prefix .. 'w:' .. all[i] .. ':jobs'
   all[i] = cjson.encode({
     name = all[i],
     jobs = call('zcount', key, stamp, far),
@@ -30828,6 +35728,8 @@ do
     return '{}'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

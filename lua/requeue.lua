@@ -8,7 +8,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrem zscore
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

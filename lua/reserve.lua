@@ -23,7 +23,7 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
+-- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
 --          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
 --          worker is idle, 1 for each queue, up to 100, and 1 more
@@ -31,7 +31,7 @@
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish pubsub|numsub rpop rpush sadd scard set sismember smembers
 --          smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrem zremrangebyrank zrevrange zscore
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -73,8 +73,18 @@ end
 local idle = prefix .. 'x:idle'
 
 must_publish()
--- One command asks for paused queues and for idle workers: there are seldom any.
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+-- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
+-- only, also what it may have besides work.
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special -- or recurring or scheduled jobs
+special = special > 0
 
 -- How many queues, and how many workers that waited for them, others_idle looks at.
 local LOOKED = 100
@@ -257,6 +267,11 @@ local function open_one(i, n)
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
+      queue_key(queue, 'scheduled')) > 0
+  end
+  settings[i].tracked = tracked
   local expired = open_queue(queue, settings[i], wanted)
   return expired, wanted - #expired
 end
@@ -365,8 +380,9 @@ local function take_turns(have, more, out)
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out

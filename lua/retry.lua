@@ -13,7 +13,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
 --          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zscore
+--          zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"

@@ -10,8 +10,8 @@
 --          lives, and looks at 100 failed jobs
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zscore
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs.
 

@@ -24,20 +24,19 @@ end
 local call = redis.call
 local prefix = KEYS[1]
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -45,7 +44,7 @@ end
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -74,7 +73,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -109,21 +108,26 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running'
-    or is_over(jid, job[2], state) then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 
 return (holder_of(required('Holder', 'key', ARGV[2])))

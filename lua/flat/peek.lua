@@ -7,14 +7,14 @@
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
---          zcount zincrby zrangebyscore zrem zrevrange zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
+--          zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -60,20 +60,19 @@ local function whole(area, name, text)
   return count
 end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -92,7 +91,9 @@ end
 
 
 
-local function job_json(job, tracked, more)
+
+
+local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
     local jid, text = jid, job[12]
@@ -113,9 +114,14 @@ local function job_json(job, tracked, more)
   local encode = cjson.encode
   local history
   repeat
-    local jid = jid
-    local list = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
-    for i = 1, #list do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
       local object
       repeat
         local text = list[i]
@@ -141,6 +147,9 @@ local function job_json(job, tracked, more)
       elseif #texts == 1 then
         history = '[' .. texts[1] .. ']'
         break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
       end
       history = '[' .. table.concat(texts, ',') .. ']'
       break
@@ -150,13 +159,13 @@ local function job_json(job, tracked, more)
   local relations
   repeat
     local jid = jid
-    local dependents = (prefix .. 'j:' .. jid) .. '-dependents'
-    local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
       relations = seldom1('sets_json', dependents, dependencies)
       break
     end
-    relations = ',"dependents":' .. '[]' .. ',"dependencies":' .. '[]'
+    relations = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -173,7 +182,7 @@ local function job_json(job, tracked, more)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
 end
 
 seldom1 = function(which, ...)
@@ -207,19 +216,15 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -228,11 +233,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not seldom1('may_write', key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -261,6 +266,73 @@ end
   return ok and encoded or '{}'
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -281,11 +353,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -311,11 +379,11 @@ local function next_child(parent, count)
     count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
     local child = parent .. '-' .. string.format('%.0f', count)
     taken = taken + 1
-  until call('exists', (prefix .. 'j:' .. child)) == 0
+  until call('exists', prefix .. 'j:' .. child) == 0
   return count
 end
 local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', (prefix .. 'r:' .. parent),
+  local fields = try('hmget', prefix .. 'r:' .. parent,
     'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
   local job = {
     klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
@@ -323,7 +391,7 @@ local function spawn_due(queue, parent, due, limit)
   }
   local interval = finite(fields[6], 0)
   if not job.klass or interval <= 0 then
-    call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), parent)
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
     return 0
   end
   local at = interval % 1 == 0 and math.floor(due) or due
@@ -337,7 +405,7 @@ local function spawn_due(queue, parent, due, limit)
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', (prefix .. 'j:' .. child),
+      call('hset', prefix .. 'j:' .. child,
         'jid', child,
         'klass', job.klass,
         'data', job.data,
@@ -351,12 +419,12 @@ local function spawn_due(queue, parent, due, limit)
         'remaining', job.retries,
         'time', string.format('%.17g', at),
         'spawned_from_jid', parent)
-      call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job.priority, 0) - at / 10000000000), child)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
       add_tags(child, names_of(job.tags), 1)
       do
-        local key, text, cap = (prefix .. 'j:' .. child), entry(at, '"put"', cjson.encode({q = queue}))
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
         local length = try('rpush', key .. '-history', text)
-        if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
           trim_history(key .. '-history', length, cap)
         end
       end
@@ -365,13 +433,13 @@ local function spawn_due(queue, parent, due, limit)
     spawned = spawned + 1
   end
   if spawned > 0 then
-    call('hset', (prefix .. 'r:' .. parent), 'count', string.format('%.0f', count))
-    call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', at), parent)
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
   end
   return spawned
 end
 local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), 0, stamp,
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
@@ -380,22 +448,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', (prefix .. 'j:' .. jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', (prefix .. 'j:' .. jid)) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
-  local scheduled = (prefix .. 'q:' .. queue .. '-' .. 'scheduled')
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
-      call('hset', (prefix .. 'j:' .. jid), 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -406,38 +476,23 @@ local function move_scheduled(queue, limit)
     end
   end
   do
-    local run, operation, key, list = call, 'zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), work
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
     for from = 1, #list, 1000 do
       run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
-  local work = (prefix .. 'q:' .. queue .. '-' .. 'work')
+  local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not seldom1('may_write', work) then
     return
   end
-  call('zrem', work, '') -- needs no memory, and fails if jobs could not be added later
+  call('zrem', work, '')
   if recur then
     spawn_all(queue, limit)
   end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -448,6 +503,44 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -473,7 +566,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -515,7 +608,7 @@ local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
     if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
@@ -526,9 +619,9 @@ local function show(key, jids)
   end
   return #jids - dropped
 end
-local locks, work = (prefix .. 'q:' .. queue .. '-' .. 'locks'), (prefix .. 'q:' .. queue .. '-' .. 'work')
+local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
 local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'recur'), '-inf', stamp) > 0), (call('zcount', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), '-inf', stamp) > 0)
+local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
 call('zcard', work)
 show(locks, lost)
 if recur or scheduled then
@@ -548,6 +641,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

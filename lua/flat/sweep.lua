@@ -10,8 +10,8 @@
 --          lives, and looks at 100 failed jobs
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zscore
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs.
 
@@ -19,32 +19,32 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
   return default
 end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
 
 local seldom1
+
 
 
 
@@ -133,7 +133,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -168,7 +168,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -190,7 +190,7 @@ local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
 local function read_end(run, jid)
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false
@@ -269,7 +269,7 @@ end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
-    keep_result((prefix .. 'j:' .. jid), state)
+    keep_result(prefix .. 'j:' .. jid, state)
   end
   if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
@@ -324,7 +324,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -359,7 +359,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -382,7 +382,7 @@ end
   for i = 1, #old do
     local outcome = delete_failed(old[i])
     if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i]) -- for that time again
+      call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
       deleted = deleted + (outcome == 'deleted' and 1 or 0)
@@ -422,7 +422,7 @@ local function uncount_failure(queue, failure)
   if at and queue then
     do
       local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -465,7 +465,7 @@ local function remove_tags(jid, tags, first)
   end
 end
 local function delete_failed(jid, forced)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
@@ -487,7 +487,7 @@ end
   local last = try('lrange', key, -limit, -1)
   local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
   for i = #last, 1, -1 do
-    local failure = list_of(try('hget', (prefix .. 'j:' .. last[i]), 'failure'))
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
     local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
     if excess <= 0 and not is_old then
       return deleted
@@ -525,6 +525,74 @@ local function split_options(text)
   end
   return '', {}
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, turns)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = turns[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    turns[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -541,38 +609,26 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
-  local key = (prefix .. 'j:' .. jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', (prefix .. 'q:' .. queue .. '-' .. 'work'), (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
     return reply.err
   end
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
   call('hset', key, 'state', state)
   if due then
     call('hdel', key, 'scheduled')
@@ -594,11 +650,7 @@ local function list_of(text)
   return {}
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -610,7 +662,7 @@ local function trim_history(key, length, cap)
 end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -618,10 +670,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -631,11 +683,11 @@ local function move_stage(key, stage)
   end
 end
 local function move_history(jid, text)
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -656,18 +708,18 @@ local function add_failure(jid, group)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -678,7 +730,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -713,7 +765,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -727,18 +779,18 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   end
 end
 local function let_run(jid, other)
-  local dependencies = (prefix .. 'j:' .. jid) .. '-dependencies'
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
   if type(try('srem', dependencies, other)) == 'table' then
     return false
   elseif call('scard', dependencies) == 0 and free(jid, true) then
     call('sadd', dependencies, other)
     return false
   end
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   return true
 end
 local function tell(jid, other, group, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
@@ -759,12 +811,12 @@ local function tell(jid, other, group, ended)
     return true
   end
   local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
   fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
   return true, job[3]
 end
 local function group_of(jid)
-  local failure = try('hget', (prefix .. 'j:' .. jid), 'failure')
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
@@ -772,7 +824,7 @@ end
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', (prefix .. 'j:' .. other) .. '-dependents')
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
@@ -819,7 +871,7 @@ local function end_in_state(values, state, since)
   return gone
 end
 local function is_last_put(jid, at)
-  local entries = try('lrange', (prefix .. 'j:' .. jid) .. '-history', 0, -1)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
@@ -844,6 +896,12 @@ local function note_life(jid, ends)
     try('zrem', prefix .. 'x:until', jid)
   end
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -862,15 +920,9 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
-local function leave_queue(queue, jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
-end
 local function undepend(jid, other)
-  try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
-  try('srem', (prefix .. 'j:' .. jid) .. '-dependencies', other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function list_of(text)
   if not text then
@@ -892,11 +944,7 @@ local function names_of(text)
   return found
 end
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local function trim_history(key, length, cap)
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -912,7 +960,7 @@ local function expire_stats(key, day)
 end
 local function tally_expired(queue)
   local day = (now - now % 86400)
-  local key = (prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
   if try('hincrby', key, 'expired', 1) == 1 then
     expire_stats(key, day)
   end
@@ -926,18 +974,18 @@ local function add_failure(jid, group)
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"failed"', cjson.encode({group = group})), cap
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       trim_history(key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
   do
     local queue = queue
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -948,7 +996,7 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
     do
       local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
       if try('hincrby', key, field, by) == by then
         do
           local key, day = key, day
@@ -995,7 +1043,7 @@ local function file_failure(jid, group, keep, stored)
   end
 end
 local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1008,8 +1056,57 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
     file_failure(jid, group, keep, stored)
   end
 end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if seldom1('has_option', stored, 'u') then
+    hand_back(stored)
+  end
+end
 local function cancel_job(jid, job, how)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
     return
@@ -1017,16 +1114,16 @@ local function cancel_job(jid, job, how)
   local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
   try('publish', prefix .. 'log', message)
   if worker and worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     try('publish', prefix .. ('w:' .. worker), message)
   end
   if queue then
     do
       local queue, jid = queue, jid
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'work'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'), jid)
-      try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'depends'), jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
     end
   end
   if state == 'running' and queue then
@@ -1038,7 +1135,7 @@ local function cancel_job(jid, job, how)
     end
   end
   for _, other in ipairs(job.dependencies) do
-    try('srem', (prefix .. 'j:' .. other) .. '-dependents', jid)
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   end
   if state == 'failed' then
     do
@@ -1075,7 +1172,7 @@ local function cancel_job(jid, job, how)
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-            local key = (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue)
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
@@ -1118,7 +1215,7 @@ local function cancel_job(jid, job, how)
     end
   end
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end
 local function fail_expired(jid, job)
@@ -1130,7 +1227,7 @@ local function fail_expired(jid, job)
   add_failure(jid, group)
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
-    try('zrem', (prefix .. 'w:' .. worker .. ':jobs'), jid)
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
     publish('w:' .. worker, cjson.encode({
       jid = jid, worker = worker, event = 'canceled', queue = queue,
     }))
@@ -1141,14 +1238,14 @@ local function fail_expired(jid, job)
   return true
 end
 local function delete_expired(jid, tags)
-  local key = (prefix .. 'j:' .. jid)
+  local key = prefix .. 'j:' .. jid
   try('zrem', prefix .. 'completed', jid)
   remove_tags(jid, names_of(tags), 1)
   call('del', key, key .. '-history', key .. '-dependencies')
   note_life(jid)
 end
 local function expire_job(jid, job)
-  local key, state = (prefix .. 'j:' .. jid), job[1]
+  local key, state = prefix .. 'j:' .. jid, job[1]
   if try('exists', key .. '-dependents') == 1 then
     if state == 'failed' then
       return false
@@ -1160,7 +1257,7 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
   local state, stored, since = job[1], job[6] or '', finite(job[7], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
@@ -1178,7 +1275,7 @@ local function end_life(jid, as)
     end
     ends = now + 60
   elseif state == 'running' and seldom1('has_option', stored, 's') then
-    ends = earlier(ends, now + 60) -- it may have to wait again
+    ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
   return false
@@ -1207,7 +1304,7 @@ end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
-    local job = try('hmget', (prefix .. 'j:' .. jids[i]), 'state', 'x:o')
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_dependents', jids[i], job_ended)
     end

@@ -6,7 +6,9 @@
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/json.lua"
+-- @include "lib/options.lua"
 -- @include "lib/tags.lua"
+-- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -26,6 +28,14 @@ local function read_job_to_cancel(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
   job.dependencies = call('smembers', key .. '-dependencies')
   return job
+end
+
+-- What follows when a job with options is canceled, or its life has ended.
+local function canceled_with_options(jid, stored, how) -- cold
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
 end
 
 -- Deletes a job, unless it is complete. how is "expired" if its life has ended.
@@ -57,6 +67,6 @@ local function cancel_job(jid, job, how)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
   if job[6] then
-    job_ended(jid, job[6], how or 'canceled')
+    canceled_with_options(jid, job[6], how or 'canceled')
   end
 end

@@ -120,10 +120,11 @@ local function tell_dependents(jid, ended) -- cold
   return minded
 end
 
--- Watches the jobs that a job with a policy, which was just written, waits for; ended is as above.
-local function watch(jid, ended) -- cold
+-- Watches the jobs that a job with a policy, which was just written, waits for: all, or only some;
+-- ended is as above.
+local function watch(jid, ended, some) -- cold
   local failed = {}
-  for _, other in ipairs(try('smembers', job_key(jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do
     local key = job_key(other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then

@@ -1,6 +1,7 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
 -- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
@@ -66,11 +67,10 @@ end
 
 -- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
 -- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
--- One command asks for what many queues have none of: tracked, recurring and scheduled jobs.
+-- settings.tracked says whether there may be tracked, recurring or scheduled jobs, which many queues
+-- have none of: one command asks for all.
 local function open_queue(queue, settings, wanted)
   local lost, recur, scheduled = is_due(queue, 'locks'), false, false
-  settings.tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
-    queue_key(queue, 'scheduled')) > 0
   if settings.tracked then
     recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
   end
@@ -89,9 +89,10 @@ end
 -- their scores.
 local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -146,11 +147,13 @@ end
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
 -- without a job, and jobs whose life has ended.
 local function lock_some(queue, jids, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  -- Copies have their size at once, because growing a table is expensive.
-  local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', NO_LIST, unpack(jids)}
+  local cap = settings.cap
+  local expires = later(settings.heartbeat)
+  local details = '{"worker":' .. cjson.encode(worker) .. '}'
+  local popped = entry(now, '"popped"', details)
+  local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
   local n, count = 0, #jids
+  local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do
     local jid = jids[i]
     local key = job_key(jid)
@@ -171,7 +174,10 @@ local function lock_some(queue, jids, worker, settings, show, out)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       end
-      jobs[n], jids[n], waited[n] = job, jid, now - finite(job[TIME], now)
+      if job[TIME] ~= put_at or n == 1 then
+        put_at, put_time = job[TIME], finite(job[TIME], now)
+      end
+      jobs[n], jids[n], waited[n] = job, jid, now - put_time
       locks[2 * n + 1], locks[2 * n + 2] = ends, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
@@ -195,10 +201,13 @@ local function lock_some(queue, jids, worker, settings, show, out)
   end
 end
 
--- The same for any number of jids.
+-- The same for any number of jids. Changes the list.
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     lock_some(queue, some, worker, settings, show, out)
   end
 end
@@ -208,5 +217,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[FAILURE], job[SPAWNED_FROM_JID] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
   job[HISTORY], job[JID] = false, jid
   job[STATE], job[WORKER], job[EXPIRES] = 'running', worker, expires
-  return job_json(job, tracked, more)
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
+  return job_json(job, tracked, more, newest)
 end

@@ -60,6 +60,12 @@ func ways() []way {
 			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
 			must(e, err)
 		}},
+		{"put that replaces a job", func(e *env) {
+			e.put("q", "j", qless.Unique("k"), qless.Delay(time.Hour))
+		}, func(e *env) {
+			_, err := e.Queue("q").Put(e.t.Context(), "K", nil, qless.Unique("k").Replace())
+			must(e, err)
+		}},
 		{"put by another script", nil, func(e *env) { e.foreignPut("q", "j") }},
 		{"move", func(e *env) { e.put("p", "j") }, func(e *env) {
 			job, err := e.Job(e.t.Context(), "j")
