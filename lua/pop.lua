@@ -59,14 +59,16 @@ count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
   local expired = open_queue(queue, settings, count)
   lock(queue, expired, worker, settings, show, out)
-  local more = within(count - #out)
+  local more = count - #out
+  more = within(more)
   while more > 0 do
     local jids = take_work(call, queue, more)
     if #jids == 0 then
       break
     end
     lock(queue, jids, worker, settings, show, out)
-    more = within(count - #out)
+    more = count - #out
+    more = within(more)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

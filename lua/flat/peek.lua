@@ -551,9 +551,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -587,7 +584,7 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 end
 

@@ -553,9 +553,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -590,7 +587,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -901,7 +898,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -1258,9 +1255,6 @@ local function free(jid, released)
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -1465,7 +1459,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1686,7 +1680,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1827,9 +1821,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2065,7 +2056,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -2298,7 +2289,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -2510,7 +2501,7 @@ end
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -2652,9 +2643,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -2735,7 +2723,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil

@@ -141,6 +141,7 @@ local seldom1
 
 
 
+
 local dropped = 0
 
 
@@ -185,6 +186,50 @@ local key, length, cap = ...
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -215,7 +260,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -299,9 +344,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -334,9 +376,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -597,7 +636,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -830,7 +869,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1030,7 +1069,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1116,9 +1155,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1387,7 +1423,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1591,7 +1627,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1670,7 +1706,7 @@ local function expire_lock(queue, jid, settings)
       move_history(jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1722,7 +1758,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -2300,7 +2336,8 @@ local function lock_from(i, jids, out)
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             local stored = job[9]
-            local over = stored and string.find(stored, '^%a*[st]') and seldom1('drop_expired', jid, stored, 'waiting')
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -2433,7 +2470,7 @@ local function take_ordered(out)
       local expired, more = open(i, #out)
       lock_from(i, expired, out)
       if dropped > 0 then
-        more = math.min(more, 1000 - dropped)
+        more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
         local jids = take_work(take, queues[i], more)
@@ -2444,7 +2481,7 @@ local function take_ordered(out)
         lock_from(i, jids, out)
         more = more - (#out - before)
         if dropped > 0 then
-          more = math.min(more, 1000 - dropped)
+          more = (more + dropped < 1000 and more or 1000 - dropped)
         end
       end
     end
@@ -2459,6 +2496,9 @@ local seldom2
 seldom2 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
+end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -2477,7 +2517,7 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, math.min((math.max(0, limit - (#out))), 1000 - dropped))
+  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then

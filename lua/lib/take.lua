@@ -8,6 +8,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
 -- @include "lib/retention.lua"
@@ -81,7 +82,7 @@ end
 
 -- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
 local function within(wanted)
-  return math.min(wanted, MAX_DROPPED - dropped)
+  return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
 end
 
 -- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
@@ -159,7 +160,8 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
     local stored = job[OPTIONS]
-    local over = stored and string.find(stored, '^%a*[st]') and drop_expired(jid, stored, 'waiting')
+    local over = stored and string.find(stored, '^%a*[st]') and is_over(jid, stored, 'waiting')
+      and drop_expired(jid, 'waiting')
     if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
