@@ -1,8 +1,10 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -19,7 +21,8 @@ type Result struct {
 	// Failure is why the job failed, or nil if it is complete.
 	Failure *Failure `json:"failure,omitempty"`
 
-	jid string
+	jid       string
+	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
 // Unmarshal decodes Data into v. A result that does not fit, or that the job does not have, is
@@ -27,6 +30,9 @@ type Result struct {
 func (r *Result) Unmarshal(v any) error {
 	if r.Data == nil {
 		return invalid("unmarshal", r.jid, "the job has no result")
+	}
+	if r.undecoded != nil {
+		return r.undecoded
 	}
 	if err := json.Unmarshal(r.Data, v); err != nil {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: r.jid,
@@ -44,6 +50,9 @@ func (r *Result) Unmarshal(v any) error {
 // another by then.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
+	if err == nil && j.client != nil {
+		result, err = j.client.encode("set result", j.JID, j.Klass, "result", result)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,6 +99,39 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 		return Result{}, err
 	}
 	reply, err := c.run(ctx, "result", jid, jid)
+	return c.resultOf(jid, reply, err)
+}
+
+// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that fails
+// for some of them, their results are empty, and the error is that of the first.
+func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) {
+	for _, jid := range jids {
+		if err := checkJobName("result", jid); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]Result, 0, len(jids))
+	var failed error
+	for some := range slices.Chunk(jids, resultBatch) {
+		p := c.runner.Pipeline()
+		for _, jid := range some {
+			p.Add("result", jid)
+		}
+		replies, failures := c.exec(ctx, p)
+		for i, jid := range some {
+			result, err := c.resultOf(jid, replies[i], wrap("result", jid, failures[i]))
+			results = append(results, result)
+			failed = cmp.Or(failed, err)
+		}
+	}
+	return results, failed
+}
+
+// resultBatch is how many results are read in one round trip.
+const resultBatch = 500
+
+// resultOf returns the result that a reply says.
+func (c *Client) resultOf(jid string, reply any, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
@@ -101,7 +143,7 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 		return Result{}, &Error{Op: "result", Code: CodeUnfinished, JID: jid,
 			Message: "the job has not ended: it is " + string(end.State)}
 	}
-	return end.result(jid), nil
+	return c.toResult(&end, jid), nil
 }
 
 // checkJobName returns an error if no job can have the jid.
@@ -117,6 +159,8 @@ type endReply struct {
 	State   wire.Text  `json:"state"`
 	Result  *wire.Text `json:"result"`
 	Failure wire.Text  `json:"failure"`
+
+	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
 }
 
 // decodeEnd decodes a reply about the end of a job. A reply that there is none is [ErrNotFound].
@@ -132,10 +176,11 @@ func (r *endReply) isFinal() bool {
 	return State(r.State) == StateComplete || State(r.State) == StateFailed
 }
 
-func (r *endReply) result(jid string) Result {
+// toResult returns the result of a job that has ended.
+func (c *Client) toResult(r *endReply, jid string) Result {
 	result := Result{State: State(r.State), jid: jid}
 	if r.Result != nil {
-		result.Data = json.RawMessage(*r.Result)
+		result.Data, result.undecoded = c.decode(jid, "result", string(*r.Result))
 	}
 	var failure failureReply
 	if json.Unmarshal([]byte(r.Failure), &failure) == nil { // a damaged one counts as none

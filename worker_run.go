@@ -54,6 +54,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
 	}
+	a.hold.progress = w.progress
 	job.hold = &a.hold
 	a.lock.extend(sent, reserved.heartbeat)
 	return a
@@ -118,7 +119,7 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime); limit > 0 {
+	if limit := w.maxRunTime(a); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
@@ -130,6 +131,15 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 		}
 	}()
 	return w.wrap(a.route.handler)(ctx, a.job)
+}
+
+// maxRunTime returns how long a job may run. Without a limit, it is not positive.
+func (w *Worker) maxRunTime(a *activeJob) time.Duration {
+	limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime)
+	if own := a.job.RunFor; own > 0 && (limit <= 0 || own < limit) {
+		return own
+	}
+	return limit
 }
 
 // ranTooLong turns the error of a handler's context into an [ErrMaxRunTime] if that is why the

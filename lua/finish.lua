@@ -20,10 +20,11 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
---          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/events.lua"
@@ -72,11 +73,13 @@ end
 -- fields of most jobs are named at once, because growing a table is expensive: not as nil, which
 -- takes up room without being there.
 local function read_item(at)
+  local jid = required('Finish', 'jid', ARGV[at + 1])
+  local queue = required('Finish', 'queue', ARGV[at + 2])
   local item = {
-    jid = required('Finish', 'jid', ARGV[at + 1]),
-    queue = required('Finish', 'queue', ARGV[at + 2]),
+    jid = jid,
+    queue = queue,
     data = ARGV[at + 3],
-    key = false, retries = false, ran = false, state = false,
+    key = false, retries = false, began = false, state = false,
   }
   if item.data ~= '' then
     json('Finish', 'data', item.data)
@@ -135,7 +138,7 @@ else
   complete(worker, to_complete(items))
   give(items)
 end
-local outcomes = {unpack(items)} -- has its size at once
+local outcomes = sized(items)
 for i = 1, n do
   local item = items[i]
   if item.problem then

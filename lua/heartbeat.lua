@@ -26,8 +26,8 @@ local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 must_own('Heartbeat', jid, queue, job[3], job[2], worker)
 
-local expires = now + lock_time_of(queue, job[5])
-local text = exact(expires)
+local seconds = lock_time_of(queue, job[5])
+local text = later(seconds)
 local locks = queue_key(queue, 'locks')
 if type(write_first('zadd', locks, text, jid)) == 'table' then
   call('zadd', locks, text, jid) -- the same error, for the caller
@@ -42,4 +42,4 @@ if job[4] then
 end
 try('zadd', prefix .. 'workers', stamp, worker)
 try('zadd', worker_key(worker), text, jid)
-return expires
+return now + seconds

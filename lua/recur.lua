@@ -9,7 +9,7 @@
 -- Cost     4 commands
 -- Repeat   once
 -- Waits    for replicas
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -6,7 +6,7 @@
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
 -- Repeat   once
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -13,7 +13,8 @@
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
 --                    none of a queue with a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
---          as text, '0' when there may be more; the queue for whose next due job this worker
+--          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
+--          lives had ended; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
@@ -22,21 +23,22 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     2 commands, 4 more when there are several queues, 1 for each that was not found empty
+-- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
 --          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
 --          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
---          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
---          zrevrange zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish pubsub|numsub rpop rpush sadd scard set sismember smembers
+--          smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 
@@ -71,8 +73,18 @@ end
 local idle = prefix .. 'x:idle'
 
 must_publish()
--- One command asks for paused queues and for idle workers: there are seldom any.
-local special = call('exists', prefix .. 'paused_queues', idle) > 0
+-- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
+-- only, also what it may have besides work.
+local existing, special = false, 0
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special -- or recurring or scheduled jobs
+special = special > 0
 
 -- How many queues, and how many workers that waited for them, others_idle looks at.
 local LOOKED = 100
@@ -255,6 +267,11 @@ local function open_one(i, n)
   if wanted == 0 then
     return none, 0
   end
+  if #queues > 1 then
+    tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
+      queue_key(queue, 'scheduled')) > 0
+  end
+  settings[i].tracked = tracked
   local expired = open_queue(queue, settings[i], wanted)
   return expired, wanted - #expired
 end
@@ -305,6 +322,9 @@ end
 local function take_from(i, out)
   local expired, more = open(i, #out)
   lock_from(i, expired, out)
+  if dropped > 0 then
+    more = within(more)
+  end
   while more > 0 do
     local jids = take_work(take, queues[i], more)
     if #jids == 0 then
@@ -313,6 +333,9 @@ local function take_from(i, out)
     local before = #out
     lock_from(i, jids, out)
     more = more - (#out - before)
+    if dropped > 0 then
+      more = within(more)
+    end
   end
 end
 
@@ -321,7 +344,7 @@ local function take_ordered(out)
   local i = string.find(marks, chosen, 1, true)
   while i do
     take_from(i, out)
-    if missing(#out) == 0 then
+    if missing(#out) == 0 or dropped >= MAX_DROPPED then
       return
     end
     i = string.find(marks, chosen, i + 1, true)
@@ -351,14 +374,15 @@ end
 -- Takes a job for each turn, of the have[i] jobs of queue i. Returns how many turns found no job
 -- because it is gone.
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, missing(#out))
+  local turns, shares = deal(have, within(missing(#out)))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
       local jids = take_work(take, queues[i], shares[i])
+      local found = #jids > 0
       lock_from(i, jids, taken[i])
-      more[i] = #jids > 0 and more[i] - #taken[i] or 0
+      more[i] = found and more[i] - #taken[i] or 0
     end
   end
   local at, before = {}, #out
@@ -398,7 +422,7 @@ local function take_round_robin(out) -- cold
       end
     end
     local gone = take_turns(have, more, out)
-  until gone == 0
+  until gone == 0 or dropped >= MAX_DROPPED
 end
 
 local function by_due(a, b)
@@ -494,7 +518,7 @@ end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
 local listeners
-if #out < count then
+if #out < count and dropped < MAX_DROPPED then
   wait, claimed = become_idle()
   listeners, listens = count_listeners()
 else

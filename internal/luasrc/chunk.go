@@ -49,7 +49,22 @@ func split(code string) []chunk {
 // arrange returns the code of the chunks that a script needs, in order, with the bodies of some
 // functions in the place of their calls. What only cold functions need is nested inside these.
 func arrange(chunks []chunk) []string {
-	return gather(order(inline(reachable(substituteConstants(chunks)))))
+	code := gather(order(inline(reachable(substituteConstants(chunks)))))
+	for i := range code {
+		code[i] = joinLiterals(code[i])
+	}
+	return code
+}
+
+// joinLiterals replaces literals that are concatenated with one.
+func joinLiterals(code string) string {
+	return literals.ReplaceAllStringFunc(code, func(found string) string {
+		var text strings.Builder
+		for _, one := range literal.FindAllString(found, -1) {
+			text.WriteString(one[1 : len(one)-1])
+		}
+		return "'" + text.String() + "'"
+	})
 }
 
 // arrangePlain does the same without moving code that often runs.
@@ -156,8 +171,9 @@ func nest(c chunk, chunks []chunk, needed []bool) string {
 }
 
 var (
-	word    = regexp.MustCompile(`[A-Za-z_]\w*`)
-	literal = regexp.MustCompile(`'[^'\n]*'`)
+	word     = regexp.MustCompile(`[A-Za-z_]\w*`)
+	literals = regexp.MustCompile(`'[^'\n]*'(?: \.\. '[^'\n]*')*`)
+	literal  = regexp.MustCompile(`'[^'\n]*'`)
 
 	valueLine         = regexp.MustCompile(`^local ([A-Z][A-Z_]+) = ('[^']*'|\d+)$`)
 	literalOrConstant = regexp.MustCompile(`'[^'\n]*'|\b[A-Z][A-Z_]+\b`)

@@ -14,9 +14,12 @@ import (
 //
 // Functions that are no longer called are left out by arrange.
 func inline(chunks []chunk) []chunk {
-	in := inliner{chunks: slices.Clone(chunks), words: make([]*vocabulary, len(chunks))}
+	in := inliner{chunks: chunks}
 	for changed := true; changed; {
 		changed = false
+		in.chunks = reachable(in.chunks) // without the functions that are no longer called
+		in.words = make([]*vocabulary, len(in.chunks))
+		in.hot = reach(in.chunks, statements(in.chunks), nil)
 		for i, c := range in.chunks {
 			f, ok := parseFunction(c)
 			if !ok || !in.called(f.name, i) {
@@ -36,6 +39,7 @@ func inline(chunks []chunk) []chunk {
 type inliner struct {
 	chunks []chunk
 	words  []*vocabulary // of each chunk, nil until somebody asks
+	hot    []bool        // whether each chunk may run without a cold function
 }
 
 // A vocabulary holds the names in a chunk: those that it declares, those among them that later
@@ -156,7 +160,11 @@ func (f function) substituteIn(code string) string {
 			from = open
 			continue
 		}
-		if !isCall(value) && !simple.MatchString(value) {
+		switch {
+		case isCall(value) || simple.MatchString(value):
+		case isConcatenation(value) && joins.MatchString(code[:start]) && joined.MatchString(code[end:]):
+			// One concatenation of all texts makes no text in between.
+		default:
 			value = "(" + value + ")"
 		}
 		code, from = code[:start]+value+code[end:], start+len(value)
@@ -172,6 +180,23 @@ func isCall(expression string) bool {
 	_, end := arguments(expression, open+1)
 	return end == len(expression)
 }
+
+// isConcatenation reports whether an expression has no operators but .. outside of brackets.
+func isConcatenation(expression string) bool {
+	operands := strings.Split(expression, " .. ")
+	for _, operand := range operands {
+		if !simple.MatchString(operand) && !(complete(operand) && isCall(operand)) {
+			return false
+		}
+	}
+	return len(operands) > 1
+}
+
+// What may be before and after a concatenation that needs no brackets.
+var (
+	joins  = regexp.MustCompile(`(?:[,({=]|\.\.|\breturn)\s*$`)
+	joined = regexp.MustCompile(`^(?: *[,)}]|\s*\.\.| *\n *[\w}]| *$)`)
+)
 
 // startsStatement reports whether a statement begins at a place in the code: a line that does not
 // continue the one before.
@@ -268,7 +293,7 @@ func (in inliner) move(f function, at int) bool {
 		if i == at || n == 0 {
 			continue
 		}
-		if c.cold { // has the function inside
+		if c.cold || in.hot[at] && !in.hot[i] { // has the function inside, or is in one that has
 			continue
 		}
 		if in.captured(at, i) {

@@ -16,9 +16,9 @@ func requireInlined(t *testing.T, want, script string) {
 func TestAnExpressionTakesThePlaceOfCalls(t *testing.T) {
 	requireInlined(t, `local prefix = KEYS[1]
 local jid = ARGV[1]
-redis.call('del', (prefix .. 'j:' .. jid))
+redis.call('del', prefix .. 'j:' .. jid)
 redis.call('del', (prefix .. 'j:' .. ('x' .. jid)))
-redis.call('set', {name = (prefix .. 'j:' .. jid)}, string.format('%d', 5))
+redis.call('set', {name = prefix .. 'j:' .. jid}, string.format('%d', 5))
 return redis.call('get', jid)
 `, `local prefix = KEYS[1]
 
@@ -39,6 +39,62 @@ redis.call('del', key(jid))
 redis.call('del', key('x' .. jid))
 redis.call('set', {name = key(jid)}, whole(5))
 return get(jid)
+`)
+}
+
+func TestConcatenationsBecomeOne(t *testing.T) {
+	requireInlined(t, `local queue = ARGV[1]
+redis.call('del', 'q:' .. queue .. '-work-old')
+redis.call('del', 'ab' == queue and (queue .. ' .. ') or ('q:' .. queue .. '-work') * 2)
+return {('q:' .. queue .. '-work'):len(), 'q:' .. queue .. '-work'}
+`, `local function key(queue)
+  return 'q:' .. queue .. '-' .. 'work'
+end
+
+local queue = ARGV[1]
+redis.call('del', key(queue) .. '-old')
+redis.call('del', 'a' .. 'b' == queue and (queue .. ' .. ') or key(queue) * 2)
+return {key(queue):len(), key(queue)}
+`)
+}
+
+// What is called by seldom-run functions besides is copied into these.
+func TestTheBodyOfAFunctionThatSeldomFunctionsCallTooTakesThePlaceOfItsCall(t *testing.T) {
+	requireInlined(t, `local function seldom()
+local function f(n)
+  local m = n + 1
+  return m
+end
+  return g(f(1), f(2))
+end
+local x
+do
+  local n = 3
+  local m = n + 1
+  x = m
+end
+if x == 5 then
+  seldom()
+end
+return x
+`, `local function f(n)
+  local m = n + 1
+  return m
+end
+
+local function nested()
+  return g(f(1), f(2))
+end
+
+local function seldom() -- cold
+  return nested()
+end
+
+local x = f(3)
+if x == 5 then -- f and seldom in a comment are no calls
+  seldom()
+end
+return x
 `)
 }
 

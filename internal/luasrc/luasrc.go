@@ -196,12 +196,28 @@ func read(sources fs.FS, name string) (header, body string, err error) {
 	return header, body, nil
 }
 
-// withoutComments drops blank lines and lines that are only a comment.
+// uncommented returns a line up to its comment.
+func uncommented(line string) string {
+	quoted := false
+	for i := range len(line) {
+		if line[i] == '\'' {
+			quoted = !quoted
+		} else if !quoted && strings.HasPrefix(line[i:], "--") {
+			return strings.TrimRight(line[:i], " ")
+		}
+	}
+	return line
+}
+
+// withoutComments drops blank lines, and comments: their words are no names. Only the mark of a cold
+// function stays.
 func withoutComments(code string) string {
 	var kept []string
 	for _, line := range strings.Split(code, "\n") {
-		trimmed := strings.TrimSpace(line)
-		if trimmed != "" && !strings.HasPrefix(trimmed, "--") {
+		if !functionLine.MatchString(line) {
+			line = uncommented(line)
+		}
+		if strings.TrimSpace(line) != "" {
 			kept = append(kept, line)
 		}
 	}

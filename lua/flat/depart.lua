@@ -14,7 +14,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -22,20 +22,19 @@ local function finite(text, default)
 end
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -78,7 +77,7 @@ end
 local claim, relays = ARGV[3], ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       return true
     end
@@ -86,8 +85,8 @@ local function holds_jobs(key)
   return false
 end
 try('zrem', prefix .. 'workers', worker)
-if not holds_jobs((prefix .. 'w:' .. worker .. ':jobs')) then
-  call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
+  call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do

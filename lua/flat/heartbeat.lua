@@ -24,25 +24,24 @@ local function write_first(...)
 end
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -72,7 +71,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -82,7 +81,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -135,7 +134,7 @@ if data then
     end
   end
 end
-local key = (prefix .. 'j:' .. jid)
+local key = prefix .. 'j:' .. jid
 local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
 local queue = job[1]
 do
@@ -173,11 +172,22 @@ do
     end
   end
 end
-local expires = now + (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
-local text = string.format('%.17g', expires)
-local locks = (prefix .. 'q:' .. queue .. '-' .. 'locks')
+local seconds = (job[5] and own_lock_time(job[5]) or heartbeat_of(queue))
+local text
+repeat
+  local seconds = seconds
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      text = digits .. decimals
+      break
+    end
+  end
+  text = string.format('%.17g', (now + seconds))
+until true
+local locks = prefix .. 'q:' .. queue .. '-locks'
 if type(write_first('zadd', locks, text, jid)) == 'table' then
-  call('zadd', locks, text, jid) -- the same error, for the caller
+  call('zadd', locks, text, jid)
 end
 if data then
   call('hset', key, 'expires', text, 'worker', worker, 'data', data)
@@ -188,6 +198,6 @@ if job[4] then
   call('hdel', key, 'grace')
 end
 try('zadd', prefix .. 'workers', stamp, worker)
-try('zadd', (prefix .. 'w:' .. worker .. ':jobs'), text, jid)
-return expires
+try('zadd', prefix .. 'w:' .. worker .. ':jobs', text, jid)
+return now + seconds
 

@@ -26,6 +26,6 @@ do
   end
   queue = text
 end
-return call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'locks')) + call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'work')) +
-  call('zcard', (prefix .. 'q:' .. queue .. '-' .. 'scheduled'))
+return call('zcard', prefix .. 'q:' .. queue .. '-locks') + call('zcard', prefix .. 'q:' .. queue .. '-work') +
+  call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
 

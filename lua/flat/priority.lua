@@ -42,7 +42,7 @@ do
   end
   priority = n
 end
-local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state')
+local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state')
 local queue, state = job[1], job[2]
 if not queue then
   do
@@ -51,11 +51,11 @@ if not queue then
   end
 end
 if queue ~= '' then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), 'XX', priority, jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
 end
-call('hset', (prefix .. 'j:' .. jid), 'priority', priority)
+call('hset', prefix .. 'j:' .. jid, 'priority', priority)
 if state == 'stalled' then
-  call('hdel', (prefix .. 'j:' .. jid), 'grace')
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
 end
 return priority
 

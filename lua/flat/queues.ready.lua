@@ -13,7 +13,7 @@ local prefix = KEYS[1]
 
 local ready = {}
 for i = 2, #ARGV do
-  local key = (prefix .. 'q:' .. ARGV[i] .. '-' .. '')
+  local key = prefix .. 'q:' .. ARGV[i] .. '-'
   if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
     ready[#ready + 1] = ARGV[i]
   end

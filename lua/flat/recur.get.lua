@@ -11,7 +11,7 @@
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -61,7 +61,7 @@ do
   end
   jid = text
 end
-local job = call('hmget', (prefix .. 'r:' .. jid), 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
+local job = call('hmget', prefix .. 'r:' .. jid, 'jid', 'klass', 'state', 'queue', 'priority', 'interval',
   'retries', 'count', 'data', 'tags', 'backlog')
 if not job[1] then
   return nil

@@ -9,13 +9,13 @@
 -- Cost     4 commands
 -- Repeat   once
 -- Waits    for replicas
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -81,37 +81,20 @@ local function names(area, name, text)
   end
   return list
 end
-local function options(area, first, last)
-  local given = {}
-  if last < first then
-    return given
-  end
-  if (last - first) % 2 == 0 or last > #ARGV then
-    do
-      local area, message = area, 'Odd number of additional args'
-      error(area .. '(): ' .. message)
-    end
-  end
-  for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
-  end
-  return given
-end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -210,21 +193,39 @@ if interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local given = options('Recur', 9, #ARGV)
+local given
+repeat
+  local area, first, last = 'Recur', 9, #ARGV
+  local found = {}
+  if last < first then
+    given = found
+    break
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  given = found
+until true
 local priority = number('Recur', 'priority', given.priority or 0)
 local retries = number('Recur', 'retries', given.retries or 0)
 local backlog = number('Recur', 'backlog', given.backlog or 0)
 local tags = names('Recur', 'tags', given.tags)
-local old = call('hmget', (prefix .. 'r:' .. jid), 'count', 'queue', 'interval')
+local old = call('hmget', prefix .. 'r:' .. jid, 'count', 'queue', 'interval')
 local kept = given.keep and old[2] == queue and finite(old[3]) == interval
-  and call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+  and call('zscore', prefix .. 'q:' .. queue .. '-recur', jid)
 if not kept then
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'recur'), string.format('%.17g', (now + offset)), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', (now + offset)), jid)
 end
 if old[2] and old[2] ~= queue then
-  try('zrem', (prefix .. 'q:' .. old[2] .. '-' .. 'recur'), jid)
+  try('zrem', prefix .. 'q:' .. old[2] .. '-recur', jid)
 end
-call('hset', (prefix .. 'r:' .. jid),
+call('hset', prefix .. 'r:' .. jid,
   'jid', jid,
   'klass', klass,
   'data', data,
@@ -239,7 +240,8 @@ call('hset', (prefix .. 'r:' .. jid),
   'backlog', backlog)
 do
   local queue = queue
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     do
       local queue = queue

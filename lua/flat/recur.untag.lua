@@ -61,7 +61,7 @@ do
   end
   jid = text
 end
-local tags = call('hget', (prefix .. 'r:' .. jid), 'tags')
+local tags = call('hget', prefix .. 'r:' .. jid, 'tags')
 if not tags then
   do
     local area, message = 'Untag', 'Job ' .. jid .. ' does not exist'
@@ -77,6 +77,6 @@ repeat
   end
   text = cjson.encode(list)
 until true
-call('hset', (prefix .. 'r:' .. jid), 'tags', text)
+call('hset', prefix .. 'r:' .. jid, 'tags', text)
 return text
 

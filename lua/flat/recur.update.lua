@@ -6,13 +6,13 @@
 -- Errors   Recur() when there is no such job or an option is unknown; nothing is written then
 -- Cost     3 commands
 -- Repeat   once
--- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrem zscore
+-- Needs    exists expire hmget hset publish sadd srem time zadd zpopmax zpopmin zrank zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -34,20 +34,19 @@ local function number(area, name, text)
   return n
 end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -84,7 +83,7 @@ do
   end
   jid = text
 end
-local key = (prefix .. 'r:' .. jid)
+local key = prefix .. 'r:' .. jid
 local old = call('hmget', key, 'queue', 'interval')
 local queue, interval = old[1], finite(old[2], 0)
 if not queue then
@@ -97,9 +96,9 @@ local numeric = {priority = true, interval = true, retries = true, backlog = tru
 local changes
 repeat
   local area, first, last = 'Recur', 3, #ARGV
-  local given = {}
+  local found = {}
   if last < first then
-    changes = given
+    changes = found
     break
   end
   if (last - first) % 2 == 0 or last > #ARGV then
@@ -109,9 +108,9 @@ repeat
     end
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  changes = given
+  changes = found
 until true
 for option, value in pairs(changes) do
   if numeric[option] then
@@ -157,20 +156,21 @@ if changes.interval and changes.interval <= 0 then
     error(area .. '(): ' .. message)
   end
 end
-local due = tonumber(call('zscore', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid) or nil) or now
+local due = tonumber(call('zscore', prefix .. 'q:' .. queue .. '-recur', jid) or nil) or now
 if changes.interval then
   due = due + changes.interval - interval
 end
 if changes.queue or changes.interval then
   local target = changes.queue or queue
-  call('zadd', (prefix .. 'q:' .. target .. '-' .. 'recur'), string.format('%.17g', due), jid)
+  call('zadd', prefix .. 'q:' .. target .. '-recur', string.format('%.17g', due), jid)
   if target ~= queue then
-    try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
   end
   if changes.queue then
     do
       local queue = target
-      if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+      local queues = prefix .. 'queues'
+      if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
         try('zrem', prefix .. 'x:queues', queue)
         do
           local queue = queue

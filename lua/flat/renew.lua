@@ -25,25 +25,24 @@ end
 
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 local function own_lock_time(text)
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -88,7 +87,7 @@ local function heartbeat_of(queue)
     local seconds
     repeat
       local text, default = own, 0
-      local n = tonumber(text)
+      local n = text and tonumber(text)
       if n and n - n == 0 then
         seconds = n
         break
@@ -98,7 +97,7 @@ local function heartbeat_of(queue)
     if seconds <= 0 then
       repeat
         local text, default = general, 0
-        local n = tonumber(text)
+        local n = text and tonumber(text)
         if n and n - n == 0 then
           seconds = n
           break
@@ -124,10 +123,10 @@ do
   end
   worker = text
 end
-local heartbeats = {} -- by queue
+local heartbeats = {}
 local outcomes, by_queue, all = {}, {}, {}
 local function read_lock(jid, i)
-  local job = try('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'grace', 'x:o')
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'grace', 'x:o')
   local queue = job[1]
   local problem = job.err or not_owned('Renew', jid, job[3], job[2], worker)
   if problem or not queue then
@@ -153,15 +152,15 @@ end
 for queue, its in pairs(by_queue) do
   do
     local queue, its = queue, its
-    local reply = write_first('zadd', (prefix .. 'q:' .. queue .. '-' .. 'locks'), unpack(its.locks))
+    local reply = write_first('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(its.locks))
     for i, job in ipairs(its.jobs) do
       if type(reply) == 'table' then
         outcomes[job.at] = '!' .. reply.err
       else
         local expires = its.locks[2 * i - 1]
-        call('hset', (prefix .. 'j:' .. job.jid), 'expires', expires)
+        call('hset', prefix .. 'j:' .. job.jid, 'expires', expires)
         if job.grace then
-          call('hdel', (prefix .. 'j:' .. job.jid), 'grace')
+          call('hdel', prefix .. 'j:' .. job.jid, 'grace')
         end
         all[#all + 1] = expires
         all[#all + 1] = job.jid
@@ -171,7 +170,7 @@ for queue, its in pairs(by_queue) do
   end
 end
 do
-  local run, operation, key, list = try, 'zadd', (prefix .. 'w:' .. worker .. ':jobs'), all
+  local run, operation, key, list = try, 'zadd', prefix .. 'w:' .. worker .. ':jobs', all
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end

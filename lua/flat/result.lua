@@ -30,7 +30,7 @@ local function read_end(run, jid)
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
 end
-  local job = run('hmget', (prefix .. 'j:' .. jid), 'state', 'time', 'failure', 'x:result')
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
   local state = job[1]
   if not state then
     return false

@@ -2,18 +2,18 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, date (any time of that day)
--- Returns  JSON {retries, failed, failures, wait, run}; wait and run are
+-- Returns  JSON {retries, failed, failures, wait, run}, and expired, if any jobs have; wait and run are
 --          {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours and
 --          6 days
 -- Errors   Stats()
--- Cost     3 commands
+-- Cost     4 commands
 -- Repeat   safe
--- Needs    hmget time
+-- Needs    hget hmget time
 
 local call = redis.call
 local prefix = KEYS[1]
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -36,20 +36,19 @@ local function number(area, name, text)
 end
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -98,7 +97,7 @@ do
   end
 end
 local function summary(kind)
-  local values = call('hmget', (prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue), unpack(fields))
+  local values = call('hmget', prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, unpack(fields))
   local count = finite(values[1], 0)
   local std = 0
   if count > 1 then
@@ -110,11 +109,13 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
-local counts = call('hmget', (prefix .. 's:' .. 'stats' .. ':' .. string.format('%d', day) .. ':' .. queue), 'retries', 'failed', 'failures')
+local expired = finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
+local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),
   failures = finite(counts[3], 0),
+  expired = expired > 0 and expired or nil,
   wait = summary('wait'),
   run = summary('run'),
 })

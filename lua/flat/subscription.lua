@@ -48,7 +48,7 @@ do
   end
   action = text
 end
-local key = (prefix .. 'topics' .. queue)
+local key = prefix .. 'topics' .. queue
 local function subscribers()
   local all = call('smembers', prefix .. 'x:topics')
   do
@@ -70,7 +70,7 @@ end
 local function all_topics()
   local queues_of = {}
   for _, name in ipairs(subscribers()) do
-    for _, topic in ipairs(try('hkeys', (prefix .. 'topics' .. name))) do
+    for _, topic in ipairs(try('hkeys', prefix .. 'topics' .. name)) do
       queues_of[topic] = queues_of[topic] or {}
       table.insert(queues_of[topic], name)
     end

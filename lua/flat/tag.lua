@@ -15,7 +15,7 @@ local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -72,20 +72,19 @@ local seldom1
 
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 seldom1 = function(which, ...)
@@ -130,7 +129,7 @@ if not action then
 end
 if action == 'add' or action == 'remove' then
   local jid = required('Tag', 'jid', ARGV[3])
-  local stored = call('hget', (prefix .. 'j:' .. jid), 'tags')
+  local stored = call('hget', prefix .. 'j:' .. jid, 'tags')
   if not stored then
     do
       local area, message = 'Tag', 'Job ' .. jid .. ' does not exist'
@@ -184,7 +183,7 @@ if action == 'add' or action == 'remove' then
     end
   end
   local text = array(tags)
-  call('hset', (prefix .. 'j:' .. jid), 'tags', text)
+  call('hset', prefix .. 'j:' .. jid, 'tags', text)
   return text
 elseif action == 'get' then
   local key = prefix .. 't:' .. required('Tag', 'tag', ARGV[3])

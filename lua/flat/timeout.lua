@@ -14,20 +14,19 @@ local prefix = KEYS[1]
 local try = redis.pcall
 
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -35,11 +34,7 @@ end
 
 
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
 
@@ -49,7 +44,7 @@ seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -64,7 +59,7 @@ end
 elseif which == 'move_history' then
 local jid, text = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -86,10 +81,10 @@ end
 local function move_stage(key, stage)
   local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
   local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, entry(finite(stage.put, 0), '"put"', queue))
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
   if popped then
     local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, entry(popped, '"popped"', worker))
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
   end
   if failed then
     try('rpush', key, entry(failed, '"failed"'))
@@ -98,11 +93,11 @@ local function move_stage(key, stage)
     try('rpush', key, entry(done, '"done"'))
   end
 end
-  local key = (prefix .. 'j:' .. jid) .. '-history'
+  local key = prefix .. 'j:' .. jid .. '-history'
   if not may_write(key) then
     return
   end
-  call('hdel', (prefix .. 'j:' .. jid), 'history') -- first: it needs no memory
+  call('hdel', prefix .. 'j:' .. jid, 'history')
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
@@ -111,7 +106,7 @@ end
 elseif which == 'wake' then
 local queue = ...
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end
@@ -134,7 +129,7 @@ end
 local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', (prefix .. 'j:' .. jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history')
   if not job[2] then
     do
       local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
@@ -152,7 +147,7 @@ for i = 2, #ARGV do
       error(area .. '(): ' .. message)
     end
   end
-  call('zcard', (prefix .. 'q:' .. job[1] .. '-' .. 'work')) -- fails before anything is written, or not at all
+  call('zcard', prefix .. 'q:' .. job[1] .. '-work')
   if not running[jid] then
     running[jid] = job
     jids[#jids + 1] = jid
@@ -166,8 +161,8 @@ end
 for _, jid in ipairs(jids) do
   local job = running[jid]
   local queue, worker = job[1], job[3] or ''
-  try('zrem', (prefix .. 'q:' .. queue .. '-' .. 'locks'), jid)
-  call('zadd', (prefix .. 'q:' .. queue .. '-' .. 'work'), '+inf', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', '+inf', jid)
   do
     local jid, text = jid, job[4]
     if text then
@@ -175,13 +170,13 @@ for _, jid in ipairs(jids) do
     end
   end
   do
-    local key, text, cap = (prefix .. 'j:' .. jid), entry(now, '"timed-out"')
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"timed-out"')
     local length = try('rpush', key .. '-history', text)
-    if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
       seldom1('trim_history', key .. '-history', length, cap)
     end
   end
-  call('hset', (prefix .. 'j:' .. jid), 'state', 'stalled', 'expires', '0')
+  call('hset', prefix .. 'j:' .. jid, 'state', 'stalled', 'expires', '0')
   do
     local jid, worker = jid, worker
     local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})

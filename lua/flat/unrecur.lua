@@ -26,10 +26,10 @@ do
   end
   jid = text
 end
-local queue = call('hget', (prefix .. 'r:' .. jid), 'queue')
+local queue = call('hget', prefix .. 'r:' .. jid, 'queue')
 if queue then
-  call('zrem', (prefix .. 'q:' .. queue .. '-' .. 'recur'), jid)
-  call('del', (prefix .. 'r:' .. jid))
+  call('zrem', prefix .. 'q:' .. queue .. '-recur', jid)
+  call('del', prefix .. 'r:' .. jid)
 end
 return true
 

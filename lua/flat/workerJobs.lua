@@ -20,7 +20,7 @@ if not worker then
   return 'null'
 end
 do
-  local list = call('zrangebyscore', (prefix .. 'w:' .. worker .. ':jobs'), ARGV[3] or '-inf', '+inf')
+  local list = call('zrangebyscore', prefix .. 'w:' .. worker .. ':jobs', ARGV[3] or '-inf', '+inf')
   if #list == 0 then
     return '[]'
   end

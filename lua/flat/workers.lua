@@ -43,20 +43,19 @@ local function integer(area, name, text)
   return value
 end
 
-local stamp = ARGV[1]
-local now
+local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
   stamp = time[1] .. string.format('.%06d', time[2])
-  now = tonumber(stamp)
 else
-  now = tonumber(stamp)
-  if not now or now - now ~= 0 then
-    error('Arg "now" missing or not a number: ' .. tostring(stamp))
-  end
-  if not string.find(stamp, '^%d+%.?%d*$') then
-    stamp = string.format('%.17g', now)
-  end
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
 end
 
 
@@ -81,7 +80,7 @@ local function each_slice(run, operation, key, list)
 end
   if may_write(prefix .. 'workers') then
     for _, worker in ipairs(old) do
-      call('del', (prefix .. 'w:' .. worker .. ':jobs'))
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
     end
     each_slice(call, 'zrem', prefix .. 'workers', old)
   end
@@ -92,7 +91,7 @@ local function held(worker, jids)
   end
   local kept = {}
   for _, jid in ipairs(jids) do
-    local job = try('hmget', (prefix .. 'j:' .. jid), 'worker', 'state')
+    local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
     if job[1] == worker and job[2] == 'running' then
       kept[#kept + 1] = jid
     end
@@ -112,7 +111,7 @@ do
   local age
   repeat
     local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = tonumber(text)
+    local n = text and tonumber(text)
     if n and n - n == 0 then
       age = n
       break
@@ -125,13 +124,13 @@ do
   end
 end
 if worker then
-  local key = (prefix .. 'w:' .. worker .. ':jobs')
+  local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
 local all = call('zrevrange', prefix .. 'workers', first, last)
 for i = 1, #all do
-  local key = (prefix .. 'w:' .. all[i] .. ':jobs')
+  local key = prefix .. 'w:' .. all[i] .. ':jobs'
   all[i] = cjson.encode({
     name = all[i],
     jobs = call('zcount', key, stamp, far),
@@ -144,6 +143,8 @@ do
     return '[]'
   elseif #texts == 1 then
     return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end

@@ -28,7 +28,7 @@ end
 
 -- The value of a number given as text, or default if it is not a finite number.
 local function finite(text, default)
-  local n = tonumber(text)
+  local n = text and tonumber(text)
   if n and n - n == 0 then
     return n
   end

@@ -11,6 +11,11 @@ local function count_existing(keys)
   return count
 end
 
+-- A list with as many values as another one has, to be replaced: growing a table is expensive.
+local function sized(list)
+  return list[2] and {unpack(list)} or {false}
+end
+
 -- Runs OPERATION KEY with list[from..to] as arguments, an even number of them at a time.
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do

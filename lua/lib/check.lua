@@ -106,15 +106,15 @@ end
 
 -- Options are pairs of arguments, from ARGV[first] to ARGV[last].
 local function options(area, first, last)
-  local given = {}
+  local found = {}
   if last < first then
-    return given
+    return found
   end
   if (last - first) % 2 == 0 or last > #ARGV then
     reject(area, 'Odd number of additional args')
   end
   for i = first, last, 2 do
-    given[ARGV[i]] = ARGV[i + 1]
+    found[ARGV[i]] = ARGV[i + 1]
   end
-  return given
+  return found
 end

@@ -8,8 +8,10 @@
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/policies.lua"
@@ -126,6 +128,9 @@ local function advance(item, cap) -- cold
   if item.result then
     mark_result(item.key)
   end
+  if item.stored and has_lifetime(item.stored) then
+    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
@@ -143,7 +148,7 @@ local function advance(item, cap) -- cold
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
+    call('zadd', queue_key(queue, 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -186,14 +191,16 @@ local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
-  local problem = job.err or not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
-  if problem then
-    return problem
+  local refusal = job.err
+  if not refusal then
+    refusal = not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
+  end
+  if refusal then
+    return refusal
   elseif item.queue ~= job[4] then
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
-  item.key, item.retries = key, job[3] or DEFAULT_RETRIES
-  item.ran = now - finite(job[5], now)
+  item.key, item.retries, item.began = key, job[3] or DEFAULT_RETRIES, job[5]
   if job[6] or job[7] then
     item.grace, item.stored = job[6], job[7]
   end
@@ -205,7 +212,7 @@ end
 -- Reads all items. Returns those that this worker may complete; the others get a problem, as does a
 -- job that is named twice.
 local function read_all(items, worker)
-  local owned, seen = items, {}
+  local mine, seen = items, {}
   for i = 1, #items do
     local item = items[i]
     local problem
@@ -216,51 +223,57 @@ local function read_all(items, worker)
     end
     if problem then
       item.problem = problem
-      if owned == items then
-        owned = {unpack(items, 1, i - 1)}
+      if mine == items then
+        mine = {unpack(items, 1, i - 1)}
       end
-    elseif owned ~= items then
-      owned[#owned + 1] = item
+    elseif mine ~= items then
+      mine[#mine + 1] = item
     end
     if not problem and #items > 1 then
       seen[item.jid] = true
     end
   end
-  return owned
+  return mine
 end
 
 -- The jids of items, and how long the jobs ran.
 local function columns(items)
-  local jids, ran = {unpack(items)}, {unpack(items)} -- have their size at once
+  local ids, ran = sized(items), sized(items)
+  local began, time -- of the item before: many were taken at the same time
   for i = 1, #items do
-    jids[i], ran[i] = items[i].jid, items[i].ran
+    local item = items[i]
+    if item.began ~= began or i == 1 then
+      began, time = item.began, finite(item.began, now)
+    end
+    ids[i], ran[i] = item.jid, now - time
   end
-  return jids, ran
+  return ids, ran
 end
 
 -- Groups items by queue: {queue, items} for each.
 local function by_queue(items)
-  local queues, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
+  local groups, found = {{queue = items[1].queue, items = items, jids = none, ran = none}}, nil
   for i = 2, #items do
     local queue = items[i].queue
-    if not found and queue ~= queues[1].queue then
-      queues[1].items = {unpack(items, 1, i - 1)}
-      found = {[queues[1].queue] = queues[1]}
+    if not found and queue ~= groups[1].queue then
+      groups[1].items = {unpack(items, 1, i - 1)}
+      found = {[groups[1].queue] = groups[1]}
     end
     if found then
       local its = found[queue]
       if not its then
         its = {queue = queue, items = {}}
         found[queue] = its
-        queues[#queues + 1] = its
+        groups[#groups + 1] = its
       end
       its.items[#its.items + 1] = items[i]
     end
   end
-  for i = 1, #queues do
-    queues[i].jids, queues[i].ran = columns(queues[i].items)
+  for i = 1, #groups do
+    local jids, durations = columns(groups[i].items)
+    groups[i].jids, groups[i].ran = jids, durations
   end
-  return queues
+  return groups
 end
 
 -- Releases the locks of a queue's jobs, and adds to its statistics.
@@ -277,7 +290,7 @@ end
 -- The settings for completing: three, then the max-concurrency of each queue. A queue that has one
 -- may run another job when one is complete.
 local function read_config(queues)
-  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', unpack(queues)}
+  local fields = {'jobs-history', 'jobs-history-count', 'max-job-history', false}
   for i = 1, #queues do
     fields[3 + i] = queues[i].queue .. '-max-concurrency'
   end
@@ -286,27 +299,37 @@ end
 
 -- Keeps the jobs that are complete for good, and deletes old ones.
 local function keep(items, keep_seconds, keep_count)
-  local completed, scored = prefix .. 'completed', {unpack(items)}
-  for i = 1, #items do
+  local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+  for i = 2, #items do
     scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
   end
   if type(try('zadd', completed, unpack(scored))) == 'table' then
     return
   end
-  local before = exact(now - keep_seconds)
+  local before = later(-keep_seconds)
   local excess = call('zcard', completed) - keep_count
   if excess > 0 or call('zcount', completed, 0, before) > 0 then
     prune(before, excess, PRUNED + #items)
   end
 end
 
--- Whether any of the jobs has dependents, or the key more, if there is one, exists.
-local function any_dependents(items, more)
-  local keys, n = {unpack(items)}, #items
-  for i = 1, n do
-    keys[i] = items[i].key .. '-dependents'
+-- Those of the items whose jobs were not deleted.
+local function remembered(items) -- cold
+  local kept = {}
+  for i = 1, #items do
+    if not items[i].forgotten then
+      kept[#kept + 1] = items[i]
+    end
   end
-  keys[n + 1] = more
+  return kept
+end
+
+-- Whether any of the jobs has dependents, or the key more exists.
+local function any_dependents(items, more)
+  local keys = {more, unpack(items)}
+  for i = 1, #items do
+    keys[i + 1] = items[i].key .. '-dependents'
+  end
   return count_existing(keys) > 0
 end
 
@@ -321,7 +344,7 @@ local function announce(items, special)
     end
     publish('log', '{"jid":' .. cjson.encode(item.jid) .. suffix)
   end
-  if special and any_dependents(items) then
+  if special and any_dependents(items, prefix .. 'x:none') then
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
@@ -346,7 +369,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished = entry(now, '"done"'), owned
+  local done, finished, forgetting = entry(now, '"done"', nil), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -365,8 +388,10 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
+        delete_job(item.jid)
+        item.forgotten, forgetting = true, true
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -374,8 +399,11 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
-      finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    local kept = forgetting and remembered(finished) or finished
+    if #kept > 0 then
+      keep(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
+        finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    end
     announce(finished, special)
   end
   for i = 1, #queues do

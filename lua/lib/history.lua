@@ -6,11 +6,7 @@
 
 -- The text of an entry. what is JSON; details is JSON or nil.
 local function entry(at, what, details)
-  local text = '[' .. string.format('%d', at) .. ',' .. what
-  if details then
-    return text .. ',' .. details .. ']'
-  end
-  return text .. ']'
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 
 -- The maximum number of entries of a job; 0 or less means no limit.
@@ -32,7 +28,7 @@ end
 -- read only when it may matter. Returns the server's reply.
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
-  if type(length) == 'number' and length > 2 and (not cap or length > cap) then
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
     trim_history(key .. '-history', length, cap)
   end
   return length
@@ -115,10 +111,16 @@ local function entry_object(text)
   return unusual_entry(text)
 end
 
--- The whole history as a JSON array.
-local function history_json(jid)
-  local list = try('lrange', job_key(jid) .. '-history', 0, -1)
-  for i = 1, #list do
+-- The whole history as a JSON array. A caller that has just appended an entry says which object it
+-- is, or false.
+local function history_json(jid, newest)
+  local list = try('lrange', job_key(jid) .. '-history', '0', '-1')
+  local n = #list
+  if newest and n > 0 then
+    list[n] = newest
+    n = n - 1
+  end
+  for i = 1, n do
     local object = entry_object(list[i])
     list[i] = object
   end

@@ -1,14 +1,17 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
 -- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
@@ -34,11 +37,11 @@ end
 -- The settings for jobs whose lock has ended.
 local function read_lost_settings(cap) -- cold
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor')
+    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
   return {
     cap = cap,
     grace = finite(values[1], DEFAULT_GRACE_PERIOD),
-    keep_failed = values[2],
+    keep_failed = retention(values[2], values[5]),
     initial_delay = values[3],
     factor = values[4],
   }
@@ -64,11 +67,10 @@ end
 
 -- Prepares a queue for taking the wanted number of jobs: moves what is due into work, and returns
 -- the lost jobs, to be handed out first. Everything that can fail is read before the first write.
--- One command asks for what many queues have none of: tracked, recurring and scheduled jobs.
+-- settings.tracked says whether there may be tracked, recurring or scheduled jobs, which many queues
+-- have none of: one command asks for all.
 local function open_queue(queue, settings, wanted)
   local lost, recur, scheduled = is_due(queue, 'locks'), false, false
-  settings.tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
-    queue_key(queue, 'scheduled')) > 0
   if settings.tracked then
     recur, scheduled = is_due(queue, 'recur'), is_due(queue, 'scheduled')
   end
@@ -78,13 +80,19 @@ local function open_queue(queue, settings, wanted)
   return none
 end
 
+-- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
+local function within(wanted)
+  return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
+end
+
 -- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
 -- their scores.
 local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
-  local jids = run('zrevrange', work, '0', string.format('%d', limit - 1))
+  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
   if #jids > 0 then
-    local removed = run('zremrangebyrank', work, string.format('%d', -#jids), '-1')
+    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+    local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
@@ -137,19 +145,24 @@ local function lock_special(key, job, worker, settings) -- cold
 end
 
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
--- without a job.
+-- without a job, and jobs whose life has ended.
 local function lock_some(queue, jids, worker, settings, show, out)
-  local cap, expires = settings.cap, exact(now + settings.heartbeat)
-  local popped = entry(now, '"popped"', '{"worker":' .. cjson.encode(worker) .. '}')
-  -- Copies have their size at once, because growing a table is expensive.
-  local jobs, waited, locks = {unpack(jids)}, {unpack(jids)}, {'0', NO_LIST, unpack(jids)}
+  local cap = settings.cap
+  local expires = later(settings.heartbeat)
+  local details = '{"worker":' .. cjson.encode(worker) .. '}'
+  local popped = entry(now, '"popped"', details)
+  local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
   local n, count = 0, #jids
+  local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do
     local jid = jids[i]
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
-    if job[KLASS] or not job.err and call('exists', key) == 1 then
+    local stored = job[OPTIONS]
+    local over = stored and string.find(stored, '^%a*[st]') and is_over(jid, stored, 'waiting')
+      and drop_expired(jid, 'waiting')
+    if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
       local entries = record(key, popped, cap)
@@ -157,12 +170,15 @@ local function lock_some(queue, jids, worker, settings, show, out)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if job[OPTIONS] or settings.lock_time then
+      if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
       end
-      jobs[n], jids[n], waited[n] = job, jid, now - finite(job[TIME], now)
+      if job[TIME] ~= put_at or n == 1 then
+        put_at, put_time = job[TIME], finite(job[TIME], now)
+      end
+      jobs[n], jids[n], waited[n] = job, jid, now - put_time
       locks[2 * n + 1], locks[2 * n + 2] = ends, jid
     else
       call('zrem', queue_key(queue, 'locks'), jid)
@@ -186,10 +202,13 @@ local function lock_some(queue, jids, worker, settings, show, out)
   end
 end
 
--- The same for any number of jids.
+-- The same for any number of jids. Changes the list.
 local function lock(queue, jids, worker, settings, show, out)
   for first = 1, #jids, 500 do
-    local some = {unpack(jids, first, math.min(first + 499, #jids))}
+    local some = jids
+    if #jids > 500 then
+      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    end
     lock_some(queue, some, worker, settings, show, out)
   end
 end
@@ -199,5 +218,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
   job[FAILURE], job[SPAWNED_FROM_JID] = job[FAILURE] or false, job[SPAWNED_FROM_JID] or false
   job[HISTORY], job[JID] = false, jid
   job[STATE], job[WORKER], job[EXPIRES] = 'running', worker, expires
-  return job_json(job, tracked, more)
+  local newest = '{"worker":' .. cjson.encode(worker) .. ',"when":' .. string.format('%d', now) ..
+    ',"what":"popped"}'
+  return job_json(job, tracked, more, newest)
 end

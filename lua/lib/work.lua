@@ -32,7 +32,9 @@ end
 
 -- Records the order in which queues are first seen, and publishes new ones.
 local function know_queue(queue)
-  if try('zadd', prefix .. 'queues', 'NX', stamp, queue) == 1 then
+  local queues = prefix .. 'queues'
+  -- Asking first is cheaper: ZADD would parse the time.
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
     try('zrem', prefix .. 'x:queues', queue)
     publish_queue(queue)
   end

@@ -251,3 +251,30 @@ func TestCodecsThatCanNotBeUsed(t *testing.T) {
 		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
 	}
 }
+
+func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+		t.Cleanup(func() { _ = c.Close() })
+		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		job := e.popFrom(c)
+		require.NoError(t, job.SetResult(json.RawMessage(plainData)))
+		require.NoError(t, job.Complete(t.Context()))
+		require.Contains(t, e.rdb.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
+
+		results, err := c.Results(t.Context(), jid)
+		require.NoError(t, err)
+		one, err := c.Result(t.Context(), jid)
+		require.NoError(t, err)
+		waited, err := c.Wait(t.Context(), jid)
+		require.NoError(t, err)
+		for _, result := range append(results, one, waited) {
+			require.JSONEq(t, plainData, string(result.Data))
+		}
+		other := e.result(jid)
+		require.Equal(t, encodedData("rev:k1"), string(other.Data))
+		require.Contains(t, requireCode(t, qless.ErrInvalid, other.Unmarshal(&struct{}{})).Message,
+			`the result is encoded by "rev"`)
+	})
+}
