@@ -427,7 +427,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -1001,6 +1001,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1869,6 +1870,14 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
+    if limit > 0 then
+      do
+        local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-locks', taken
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
   end
   do
     local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
@@ -2829,7 +2838,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -3141,14 +3150,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -4104,7 +4114,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -4697,6 +4707,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -15123,7 +15134,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -16629,7 +16640,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -16908,7 +16919,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -17596,6 +17607,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -18856,7 +18868,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -19168,14 +19180,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -20131,7 +20144,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -20724,6 +20737,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -23161,7 +23175,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -23473,14 +23487,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -24436,7 +24451,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -25029,6 +25044,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -25706,7 +25722,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -26360,6 +26376,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -27133,6 +27150,14 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
+    if limit > 0 then
+      do
+        local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-locks', taken
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
   end
   do
     local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
@@ -28618,7 +28643,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -28930,14 +28955,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -29893,7 +29919,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -30486,6 +30512,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -32109,7 +32136,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -32459,6 +32486,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -33586,7 +33614,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -34021,7 +34049,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -34411,7 +34439,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
