@@ -101,6 +101,7 @@ type keyspace struct {
 	tags    map[string]*entry
 	stats   map[string]map[statKey]*entry // by kind
 	ours    map[string]*entry             // what no other client knows
+	expired map[statKey]*entry            // of these, the statistics
 	unknown map[string]*entry             // keys of no known layout
 
 	histories, dependents, dependencies map[string]*entry
@@ -112,7 +113,7 @@ func newKeyspace() *keyspace {
 		queues: map[string]map[string]*entry{}, holders: map[string]*entry{},
 		workers: map[string]*entry{}, groups: map[string]*entry{}, tags: map[string]*entry{},
 		stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
-		ours:  map[string]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
+		ours:  map[string]*entry{}, expired: map[statKey]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
 		dependents: map[string]*entry{}, dependencies: map[string]*entry{},
 	}
 }
@@ -289,7 +290,7 @@ func (k *keyspace) place(key string, e *entry) bool {
 		return k.placeStats(name, e)
 	case "x":
 		file(k.ours, name, e)
-		return true
+		return k.placeOurs(name, e)
 	case "completed":
 		file(k.holders, area, e)
 		return e.is("zset")
@@ -335,6 +336,18 @@ func (k *keyspace) placeQueue(name string, e *entry) bool {
 	}
 	parts := []string{"work", "locks", "scheduled", "depends", "recur"}
 	return e.is("zset") && slices.Contains(parts, part)
+}
+
+// placeOurs files what no other client knows.
+func (k *keyspace) placeOurs(name string, e *entry) bool {
+	rest, ok := strings.CutPrefix(name, "stats:")
+	if !ok {
+		return true
+	}
+	text, queue, _ := strings.Cut(rest, ":")
+	day, err := strconv.ParseInt(text, 10, 64)
+	file(k.expired, statKey{day: day, queue: queue}, e)
+	return err == nil && e.is("hash")
 }
 
 func (k *keyspace) placeStats(name string, e *entry) bool {
