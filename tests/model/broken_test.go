@@ -169,6 +169,8 @@ var faults = []fault{
 		return ""
 	}},
 	{"a result that was never set", "model", onJobIn("running", "HSET ql:j:%[1]s x:result complete|1|2")},
+	{"progress that was never made", "model", onJobIn("running",
+		"HSET ql:j:%[1]s x:progress 1|2|1|1704196800|x")},
 	{"a life that nobody is told of", "lifetimes", func(k *keyspace) string {
 		for jid, h := range k.jobs {
 			if !math.IsInf(h.job.ends(in(k.histories, jid).history), 1) {

@@ -95,6 +95,7 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	}
 	compareText(p, "options", j, t.options, j.options.text())
 	compareResult(p, j, t.result)
+	compareText(p, "progress", j, t.progress.String(), j.progress.String())
 	if !slices.Equal(t.tags, j.tags) {
 		p.add("tags of %s: the server says %q, the model %q", j.jid, t.tags, j.tags)
 	}

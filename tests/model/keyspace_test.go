@@ -80,6 +80,9 @@ type told struct {
 	sudden  bool   // its lock has no grace period
 	options string // in order
 	result  string
+
+	progress progress
+
 	tags    []string
 	failure failure
 	place   string // the name of the set that the job belongs into
@@ -191,7 +194,8 @@ func parseJob(fields map[string]string) told {
 		remaining: amount(fields["remaining"]), expires: amount(fields["expires"]),
 		time: amount(fields["time"]), grace: fields["grace"] == "1", sudden: fields["grace"] == "1.0",
 		options: normal(fields["x:o"]), result: fields["x:result"],
-		tags: parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
+		progress: parseProgress(fields["x:progress"]),
+		tags:     parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
 	}
 	t.place = place(t)
 	return t

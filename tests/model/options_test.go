@@ -25,6 +25,8 @@ type options struct {
 	told   bool // a job with a policy waits for this one
 	kept   bool // it has a result of an earlier queue
 	waited bool // somebody waits for its end
+
+	progressed bool // it has said how far it is since it was put
 }
 
 // A claim is what a job says about its unique key.
@@ -72,6 +74,7 @@ func (o *options) text() string {
 	add("h", o.header != "", map[string]string{"a": o.header})
 	add("k", l.keepFor != nil, l.keepFor)
 	add("l", o.lockTime > 0, o.lockTime)
+	add("p", o.progressed, nil)
 	add("q", o.onLost != "", o.onLost)
 	add("r", o.kept, nil)
 	add("s", l.startBy > 0, l.startBy)

@@ -162,6 +162,7 @@ func (m *queues) write(s step) outcome {
 	}
 	j.options.merge(s)
 	j.options.life.merge(s, m.now)
+	j.options.progressed = false
 	if !isNew {
 		m.leave(j)
 	}

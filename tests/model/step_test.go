@@ -55,6 +55,8 @@ type step struct {
 
 	At *time.Duration // since noon
 
+	Done, Total int // of progress
+
 	Raw []string // a command for the server itself
 }
 
