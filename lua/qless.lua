@@ -468,7 +468,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -1039,6 +1039,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1904,6 +1905,14 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
+    if limit > 0 then
+      do
+        local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-locks', taken
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
   end
   do
     local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
@@ -2865,7 +2874,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -3177,14 +3186,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -4134,7 +4144,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -4727,6 +4737,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -15116,7 +15127,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -16619,7 +16630,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -16939,7 +16950,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -17624,6 +17635,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -18883,7 +18895,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -19195,14 +19207,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -20152,7 +20165,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -20745,6 +20758,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -23176,7 +23190,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -23488,14 +23502,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -24445,7 +24460,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -25038,6 +25053,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -25753,7 +25769,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -26404,6 +26420,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -27174,6 +27191,14 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
+    if limit > 0 then
+      do
+        local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-locks', taken
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
   end
   do
     local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken
@@ -28661,7 +28686,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -28973,14 +28998,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -29930,7 +29956,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -30523,6 +30549,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -32134,7 +32161,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -32484,6 +32511,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -33608,7 +33636,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -34040,7 +34068,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -34427,7 +34455,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true

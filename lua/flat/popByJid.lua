@@ -296,7 +296,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -981,6 +981,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)

@@ -578,7 +578,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -890,14 +890,15 @@ local function more_fields(backoff, options)
 end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then
@@ -1847,7 +1848,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -2440,6 +2441,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)

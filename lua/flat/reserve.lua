@@ -363,7 +363,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -1014,6 +1014,7 @@ local function fail_expired(jid, job)
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', prefix .. 'j:' .. jid, 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1784,6 +1785,14 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, 1000 - dropped)
+    if limit > 0 then
+      do
+        local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-locks', taken
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
   end
   do
     local run, operation, key, list = call, 'zrem', prefix .. 'q:' .. queue .. '-work', taken

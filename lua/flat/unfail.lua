@@ -261,7 +261,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true

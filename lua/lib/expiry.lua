@@ -26,6 +26,7 @@ local function fail_expired(jid, job) -- cold
   end
   local group = 'expired-' .. queue
   add_failure(jid, group)
+  call('hdel', job_key(jid), 'grace')
   fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
   if worker ~= '' then
     try('zrem', worker_key(worker), jid)

@@ -39,13 +39,14 @@ local function end_in_state(values, state, since) -- cold
   return gone
 end
 
--- Whether a job was put at a time, in whole seconds, and not again since then.
+-- Whether a job that was put at a time, in whole seconds, was not put again since then. A short
+-- history lacks that put.
 local function is_last_put(jid, at) -- cold
   local entries = try('lrange', job_key(jid) .. '-history', 0, -1)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true

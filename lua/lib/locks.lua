@@ -171,6 +171,9 @@ local function expire(queue, limit, settings)
       taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
     limit = math.min(dropped - before, MAX_DROPPED - dropped)
+    if limit > 0 then
+      each_slice(call, 'zrem', queue_key(queue, 'locks'), taken) -- not to be met again
+    end
   end
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken

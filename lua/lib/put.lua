@@ -52,14 +52,15 @@ end
 -- its unique key again.
 local function keep_options(item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
+  local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = ended and not item.given.claim and claim_again(item.jid, old)
+    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
   local given = item.given
   local drop = given.drop or ''
-  if not ended and is_over(item.jid, old, 'waiting') then
+  if over then
     drop = drop .. 'st'
   end
   if has_option(old, 'p') then

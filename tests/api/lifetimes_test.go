@@ -937,3 +937,80 @@ func TestCommandsThatLifetimesCost(t *testing.T) {
 		require.Equal(t, c.complete, complete-plainComplete, name)
 	}
 }
+
+// A history that is kept short lacks the last put, and has the first one.
+func TestALifetimeHoldsThoughTheHistoryIsShort(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set(qless.ConfigMaxJobHistory, 2)
+		e.put("q", qless.JID("j"))
+		e.clock.Advance(time.Minute)
+		e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.TTL(time.Hour))
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		e.clock.Advance(time.Minute)
+		require.Empty(t, e.pops("q", 1))
+		e.gone("j")
+	})
+}
+
+func TestALostJobIsHandedOutOnceThoughAnotherHasExpired(t *testing.T) {
+	for name, set := range map[string]func(e *env) []qless.PutOption{
+		"its grace period is over": func(*env) []qless.PutOption { return nil },
+		"there is no grace period": func(e *env) []qless.PutOption {
+			e.set("grace-period", 0)
+			return nil
+		},
+		"a lock time": func(*env) []qless.PutOption {
+			return []qless.PutOption{qless.LockTime(time.Minute)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", append(set(e), qless.JID("j"), qless.Retries(5))...)
+				e.put("q", qless.JID("dead"), qless.TTL(2*time.Minute))
+				e.pops("q", 2)
+				if name == "its grace period is over" {
+					e.clock.Advance(time.Minute)
+					require.Empty(t, e.pops("q", 2))
+				}
+				e.clock.Advance(2 * time.Minute)
+				require.Equal(t, []string{"j"}, jids(e.pops("q", 2)))
+				require.Equal(t, 4, e.job("j").Remaining)
+				e.gone("dead")
+				lost := 0
+				for _, entry := range e.job("j").History {
+					if entry.What == "timed-out" {
+						lost++
+					}
+				}
+				require.Equal(t, 1, lost)
+			})
+		})
+	}
+}
+
+func TestAnExpiredJobThatFailsHasNoGracePeriodLeft(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(2*time.Minute))
+		e.put("q2", qless.JID("child"), qless.DependsOn("j"))
+		e.pop("q")
+		e.clock.Advance(time.Minute)
+		require.Empty(t, e.pops("q", 1))
+		e.clock.Advance(time.Minute)
+		require.Equal(t, 1, e.sweep())
+		require.Equal(t, qless.StateFailed, e.job("j").State)
+		require.False(t, e.rdb.HExists(t.Context(), "ql:j:j", "grace").Val())
+	})
+}
+
+func TestAJobWhoseLifeWasOverHasItsKeyAgainWhenItIsPutAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(time.Minute), qless.Unique("key"))
+		e.clock.Advance(time.Minute)
+		e.put("q2", qless.JID("other"), qless.Unique("key"))
+		require.NoError(t, e.pop("q2").Complete(t.Context()))
+		e.put("q", qless.JID("j"))
+		holder, err := e.Holder(t.Context(), "key")
+		require.NoError(t, err)
+		require.Equal(t, "j", holder)
+	})
+}

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,28 @@ var faults = []fault{
 		return ""
 	}},
 	{"a result that was never set", "model", onJobIn("running", "HSET ql:j:%[1]s x:result complete|1|2")},
+	{"progress that was never made", "model", onJobIn("running",
+		"HSET ql:j:%[1]s x:progress 1|2|1|1704196800|x")},
+	{"a life that nobody is told of", "lifetimes", func(k *keyspace) string {
+		for jid, h := range k.jobs {
+			if !math.IsInf(h.job.ends(in(k.histories, jid).history), 1) {
+				return "ZREM ql:x:until " + jid
+			}
+		}
+		return ""
+	}},
+	{"a life that is looked at later", "model", func(k *keyspace) string {
+		for jid := range in(k.ours, "until").scores {
+			return "ZINCRBY ql:x:until 1 " + jid
+		}
+		return ""
+	}},
+	{"an expired job that is not counted", "expired statistic", func(k *keyspace) string {
+		for key := range k.expired {
+			return fmt.Sprintf("HINCRBY ql:x:stats:%d:%s expired -1", key.day, key.queue)
+		}
+		return ""
+	}},
 	{"a reply that is wrong", "reply", always("ECHO wrong")},
 }
 

@@ -181,7 +181,7 @@ func (m *queues) cancel(jids []string) outcome {
 		if j := m.jobs[jid]; j != nil && j.state != qless.StateComplete {
 			m.leave(j)
 			m.remove(j)
-			m.end(j, true)
+			m.end(j, canceled)
 		}
 	}
 	return done

@@ -29,6 +29,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	m.compareQueues(p, k)
 	m.compareStats(p, k)
 	m.compareClaims(p, k)
+	compareScores(p, "lives to be looked at", in(k.ours, "until").scores, m.until)
 }
 
 // near reports whether two numbers are the same but for rounding, or for a slack.
@@ -94,6 +95,7 @@ func (m *queues) compareJob(p *problems, k *keyspace, j *job, h *entry) {
 	}
 	compareText(p, "options", j, t.options, j.options.text())
 	compareResult(p, j, t.result)
+	compareText(p, "progress", j, t.progress.String(), j.progress.String())
 	if !slices.Equal(t.tags, j.tags) {
 		p.add("tags of %s: the server says %q, the model %q", j.jid, t.tags, j.tags)
 	}
@@ -292,11 +294,17 @@ func (m *queues) compareStats(p *problems, k *keyspace) {
 			}
 		}
 	}
+	for key := range k.expired {
+		if m.stats[key] == nil {
+			m.stats[key] = &stats{}
+		}
+	}
 	for key, want := range m.stats {
 		counts := in(k.stats["stats"], key)
 		got := stats{
 			counts.field("retries"), counts.field("failures"), counts.field("failed"),
 			in(k.stats["wait"], key).field("total"), in(k.stats["run"], key).field("total"),
+			in(k.expired, key).field("expired"),
 		}
 		if got != *want {
 			p.add("statistics of %v: the server says %v, the model %v", key, got, want)

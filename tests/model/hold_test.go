@@ -68,7 +68,7 @@ var holdActions = []action{
 			j.data = h.data
 			m.file(j, failure{group: s.Group, message: s.Message, worker: s.Worker, when: math.Floor(m.now)})
 			j.store(h)
-			m.end(j, false)
+			m.end(j, qless.StateFailed)
 			m.limitFailures(j)
 			return done
 		}),
@@ -220,6 +220,7 @@ func (m *queues) advance(j *job, h *handle, s step) {
 	m.place(j, delay)
 	j.store(h)
 	j.options.kept = j.options.kept || h.result != ""
+	j.options.life.put = math.Floor(m.now)
 	m.watch(j)
 }
 
@@ -227,8 +228,11 @@ func (m *queues) advance(j *job, h *handle, s step) {
 func (m *queues) finish(j *job, h *handle) {
 	j.state, j.score = qless.StateComplete, m.now
 	j.store(h)
-	m.end(j, false)
-	m.prune()
+	if m.end(j, qless.StateComplete) {
+		m.remove(j)
+	} else {
+		m.prune()
+	}
 	for jid := range j.dependents {
 		other := m.jobs[jid]
 		delete(other.dependencies, j.jid)
@@ -283,7 +287,7 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 	if j.remaining < 0 {
 		m.file(j, why)
 		j.store(h)
-		m.end(j, false)
+		m.end(j, qless.StateFailed)
 		m.limitFailures(j)
 	} else {
 		m.place(j, s.seconds())

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/qless/qless-go"
 )
 
 // An invariant is what must hold of the keys after every step, whatever the step was. It adds
@@ -29,6 +31,8 @@ var invariants = []invariant{
 	{"recurring", checkRecurring},
 	{"history", checkHistory},
 	{"unique keys", checkKeys},
+	{"lifetimes", checkLives},
+	{"expired statistic", checkExpired},
 }
 
 // inOrder returns the keys of a map in order.
@@ -41,7 +45,7 @@ func checkLayout(p *problems, k *keyspace, _ *queues) {
 		p.add("%s is a key of no known layout", key)
 	}
 	for key, e := range k.entries {
-		expires := strings.HasPrefix(key, prefix+"s:") ||
+		expires := strings.HasPrefix(key, prefix+"s:") || strings.HasPrefix(key, prefix+"x:stats:") ||
 			strings.HasPrefix(key, prefix+"x:unique:") && !strings.HasPrefix(e.text, "0 ")
 		if e.expires != expires {
 			p.add("%s expires: %t", key, !expires)
@@ -299,4 +303,47 @@ func claimIn(options string) *claim {
 	_, raw, _ := strings.Cut(options, "|")
 	_ = json.Unmarshal([]byte(raw), &told) // empty is none
 	return told.Claim
+}
+
+// checkLives: whoever looks for lives that are over comes to all jobs whose lives end.
+func checkLives(p *problems, k *keyspace, _ *queues) {
+	noted := in(k.ours, "until").scores
+	for jid, h := range k.jobs {
+		if ends := h.job.ends(in(k.histories, jid).history); !math.IsInf(ends, 1) {
+			if _, ok := noted[jid]; !ok {
+				p.add("the life of %sj:%s ends at %f, %sx:until does not name it", prefix, jid, ends, prefix)
+			}
+		}
+	}
+}
+
+// ends returns when a job says that its life ends.
+func (t *told) ends(history []event) float64 {
+	var said struct {
+		StartBy    float64  `json:"s"`
+		TTL        float64  `json:"t"`
+		KeepFor    *float64 `json:"k"`
+		KeepFailed *float64 `json:"K"`
+		Put        float64  `json:"put"`
+	}
+	_, raw, _ := strings.Cut(t.options, "|")
+	_ = json.Unmarshal([]byte(raw), &said) // empty is none
+	l := life{
+		startBy: said.StartBy, ttl: said.TTL, keepFor: said.KeepFor, keepFailed: said.KeepFailed,
+	}
+	if put := (&job{history: history}).lastPut(); put > said.Put {
+		l.startBy, l.ttl = 0, 0
+	}
+	return l.endIn(qless.State(t.state), t.time)
+}
+
+// checkExpired: the statistics tell how many jobs vanished because their lives were over.
+func checkExpired(p *problems, k *keyspace, m *queues) {
+	sum := 0
+	for _, e := range k.expired {
+		sum += e.field("expired")
+	}
+	if sum != m.vanished {
+		p.add("%sx:stats:* say that the lives of %d jobs were over, it is %d", prefix, sum, m.vanished)
+	}
 }

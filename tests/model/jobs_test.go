@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -29,6 +30,7 @@ type job struct {
 	failure   failure
 	options   options
 	result    result
+	progress  progress
 	history   []event
 
 	dependencies, dependents map[string]bool
@@ -97,13 +99,15 @@ func jidsOf(jobs []*job) []string {
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
 // view shows a job as a reply of the server tells it: times have 14 digits there.
-func (j *job) view(tracked bool) string {
+func (j *job) view(tracked bool, until float64) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
-		"header %q, locked for %g, parents %q}",
+		"header %q, locked for %g, parents %q, until %.14g, "+
+		"progress %s}",
 		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
 		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
-		j.history, j.options.header, j.options.lockTime, j.options.parents())
+		j.history, j.options.header, j.options.lockTime, j.options.parents(), until,
+		j.shownProgress())
 }
 
 // viewOf shows a job that the API returned in the same way.
@@ -124,11 +128,20 @@ func viewOf(j *qless.Job) string {
 	for _, entry := range j.History {
 		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
 	}
-	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds()}
+	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds(), progressed: true}
+	told.progress = progressOf(j)
 	if len(j.Parents) > 0 {
 		told.options.policy = &policy{Of: j.Parents}
 	}
-	return told.view(j.Tracked)
+	return told.view(j.Tracked, secondsUntil(j.Until))
+}
+
+// secondsUntil returns a time in seconds; 0 for none.
+func secondsUntil(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMicro()) / 1e6
 }
 
 func (f failure) String() string {

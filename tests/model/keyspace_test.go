@@ -80,6 +80,9 @@ type told struct {
 	sudden  bool   // its lock has no grace period
 	options string // in order
 	result  string
+
+	progress progress
+
 	tags    []string
 	failure failure
 	place   string // the name of the set that the job belongs into
@@ -101,6 +104,7 @@ type keyspace struct {
 	tags    map[string]*entry
 	stats   map[string]map[statKey]*entry // by kind
 	ours    map[string]*entry             // what no other client knows
+	expired map[statKey]*entry            // of these, the statistics
 	unknown map[string]*entry             // keys of no known layout
 
 	histories, dependents, dependencies map[string]*entry
@@ -112,7 +116,7 @@ func newKeyspace() *keyspace {
 		queues: map[string]map[string]*entry{}, holders: map[string]*entry{},
 		workers: map[string]*entry{}, groups: map[string]*entry{}, tags: map[string]*entry{},
 		stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
-		ours:  map[string]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
+		ours:  map[string]*entry{}, expired: map[statKey]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
 		dependents: map[string]*entry{}, dependencies: map[string]*entry{},
 	}
 }
@@ -190,7 +194,8 @@ func parseJob(fields map[string]string) told {
 		remaining: amount(fields["remaining"]), expires: amount(fields["expires"]),
 		time: amount(fields["time"]), grace: fields["grace"] == "1", sudden: fields["grace"] == "1.0",
 		options: normal(fields["x:o"]), result: fields["x:result"],
-		tags: parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
+		progress: parseProgress(fields["x:progress"]),
+		tags:     parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
 	}
 	t.place = place(t)
 	return t
@@ -289,7 +294,7 @@ func (k *keyspace) place(key string, e *entry) bool {
 		return k.placeStats(name, e)
 	case "x":
 		file(k.ours, name, e)
-		return true
+		return k.placeOurs(name, e)
 	case "completed":
 		file(k.holders, area, e)
 		return e.is("zset")
@@ -335,6 +340,18 @@ func (k *keyspace) placeQueue(name string, e *entry) bool {
 	}
 	parts := []string{"work", "locks", "scheduled", "depends", "recur"}
 	return e.is("zset") && slices.Contains(parts, part)
+}
+
+// placeOurs files what no other client knows.
+func (k *keyspace) placeOurs(name string, e *entry) bool {
+	rest, ok := strings.CutPrefix(name, "stats:")
+	if !ok {
+		return true
+	}
+	text, queue, _ := strings.Cut(rest, ":")
+	day, err := strconv.ParseInt(text, 10, 64)
+	file(k.expired, statKey{day: day, queue: queue}, e)
+	return err == nil && e.is("hash")
 }
 
 func (k *keyspace) placeStats(name string, e *entry) bool {

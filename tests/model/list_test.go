@@ -146,7 +146,8 @@ var listActions = []action{
 		play: func(w *world, s step) outcome {
 			told, err := w.by(s).Queue(s.Queue).Stats(w.ctx, time.UnixMicro(w.micros))
 			return outcomeOf(err, func() string {
-				return stats{told.Retries, told.Failures, told.Failed, told.Wait.Count, told.Run.Count}.String()
+				return stats{told.Retries, told.Failures, told.Failed, told.Wait.Count, told.Run.Count,
+					told.Expired}.String()
 			})
 		},
 		predict: func(m *queues, s step) outcome { return outcome(m.count(s.Queue, m.now).String()) },
@@ -197,8 +198,8 @@ func byTime(times map[string]float64) []string {
 }
 
 func (s stats) String() string {
-	return fmt.Sprintf("%d retries, %d failures, %d failed, %d waits, %d runs",
-		s.retries, s.failures, s.failed, s.waits, s.runs)
+	return fmt.Sprintf("%d retries, %d failures, %d failed, %d waits, %d runs, %d expired",
+		s.retries, s.failures, s.failed, s.waits, s.runs, s.expired)
 }
 
 func (m *queues) counts(queue string) qless.QueueCounts {

@@ -20,10 +20,13 @@ type options struct {
 	onLost   string  // empty for first
 	claim    *claim
 	policy   *policy
+	life     life
 
 	told   bool // a job with a policy waits for this one
 	kept   bool // it has a result of an earlier queue
 	waited bool // somebody waits for its end
+
+	progressed bool // it has said how far it is since it was put
 }
 
 // A claim is what a job says about its unique key.
@@ -64,16 +67,25 @@ func (o *options) text() string {
 			}
 		}
 	}
+	l := &o.life
+	add("K", l.keepFailed != nil, l.keepFailed)
 	add("d", o.told, nil)
 	add("f", o.policy != nil, o.policy)
 	add("h", o.header != "", map[string]string{"a": o.header})
+	add("k", l.keepFor != nil, l.keepFor)
 	add("l", o.lockTime > 0, o.lockTime)
+	add("p", o.progressed, nil)
 	add("q", o.onLost != "", o.onLost)
 	add("r", o.kept, nil)
+	add("s", l.startBy > 0, l.startBy)
+	add("t", l.ttl > 0, l.ttl)
 	add("u", o.claim != nil, o.claim)
 	add("w", o.waited, nil)
 	if letters == "" {
 		return ""
+	}
+	if l.startBy > 0 || l.ttl > 0 {
+		values["put"] = l.put
 	}
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -130,7 +142,7 @@ func (s step) moreOptions() []qless.PutOption {
 		}
 		all = append(all, unique)
 	}
-	return all
+	return append(all, s.lifeOptions()...)
 }
 
 // claim returns what the step claims, or nil.
@@ -163,6 +175,7 @@ func (d *dice) drawOptions(s *step) {
 	if d.chance(15) {
 		s.Unique = pick(d, uniqueNames) + " " + pick(d, []string{"", "", "start", "for"})
 	}
+	d.drawLife(s)
 	d.drawPolicy(s)
 }
 
@@ -204,7 +217,10 @@ func (o *options) merge(s step) {
 }
 
 // beginLife drops the options of an earlier life.
-func (o *options) beginLife() { o.kept, o.waited = false, false }
+func (o *options) beginLife() {
+	o.kept, o.waited = false, false
+	o.life.startBy, o.life.ttl = 0, 0
+}
 
 // holder returns the job that keeps others from being put with a key; nil if none does.
 func (m *queues) holder(key string) *job {
@@ -223,7 +239,7 @@ func (m *queues) holder(key string) *job {
 		return j
 	}
 	if j == nil || j.isOver() || j.options.claim == nil || j.options.claim.Key != key ||
-		j.options.claim.Mode == "start" && j.state == qless.StateRunning {
+		j.options.claim.Mode == "start" && j.state == qless.StateRunning || m.isDead(j, j.state) {
 		return nil
 	}
 	return j
@@ -237,6 +253,9 @@ func (j *job) isOver() bool {
 // claim gives a job the key that it claims. before is what it claimed until then.
 func (m *queues) claim(j *job, before *claim) {
 	c := j.options.claim
+	if other := m.claims[c.Key].jid; other != j.jid && m.jobs[other] != nil {
+		m.sharing[other] = true // its life is over
+	}
 	stored := storedClaim{jid: j.jid}
 	if c.Mode == "for" {
 		stored.ends = m.now + c.Seconds
@@ -272,38 +291,47 @@ func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	}
 }
 
-// end does what follows when a job is complete, has failed for good, or is canceled.
-func (m *queues) end(j *job, canceled bool) {
-	if j.options.kept && !canceled {
+// end does what follows when a job is complete, has failed for good, is canceled, or its life is
+// over. It reports whether a complete job is to be deleted.
+func (m *queues) end(j *job, last qless.State) bool {
+	if j.options.kept && last == j.state {
 		j.options.kept = false
 		j.result.state, j.result.time = j.state, j.time
 	}
-	m.unclaim(j.jid, j.options.claim, canceled)
-	if j.state == qless.StateFailed && !canceled && j.options.told {
+	m.unclaim(j.jid, j.options.claim, last == canceled)
+	if last == qless.StateFailed && j.options.told {
 		m.tellDependents(j)
 	}
+	return j.options.life.isMortal() && m.keepRecord(j, last)
 }
 
 // tellDependents tells the jobs that wait for one that has failed, and those that wait for these if
 // they fail too.
-func (m *queues) tellDependents(failed *job) {
+func (m *queues) tellDependents(failed *job) int {
+	minded := 0
 	for queue := []*job{failed}; len(queue) > 0; queue = queue[1:] {
 		other := queue[0]
 		group := other.failure.group
 		for _, jid := range m.orderOf(other) {
-			if j := m.jobs[jid]; m.tell(j, other, group) {
-				m.unclaim(j.jid, j.options.claim, false)
-				if j.options.kept {
-					j.options.kept = false
-					j.result.state, j.result.time = j.state, j.time
-				}
-				m.limitFailures(j)
-				if j.options.told {
-					queue = append(queue, j)
-				}
+			j := m.jobs[jid]
+			if !m.minds(j) {
+				continue
+			}
+			minded++
+			if !m.tell(j, other, group) {
+				continue
+			}
+			told := j.options.told
+			j.options.told = false // these are told later
+			m.end(j, qless.StateFailed)
+			j.options.told = told
+			m.limitFailures(j)
+			if told {
+				queue = append(queue, j)
 			}
 		}
 	}
+	return minded
 }
 
 // orderOf returns the dependents of a job in the order in which the server names them.
@@ -319,12 +347,14 @@ func (m *queues) orderOf(j *job) []string {
 	return jids
 }
 
-// tell tells a job that one that it waits for has failed, and reports whether it fails too.
+// minds reports whether it makes a difference to a job that one that it waits for has failed.
+func (m *queues) minds(j *job) bool {
+	return j.state == qless.StateDepends && j.options.policy != nil && j.options.policy.Do != "wait"
+}
+
+// tell tells such a job of one that has failed, and reports whether it fails too.
 func (m *queues) tell(j, other *job, group string) bool {
 	p := j.options.policy
-	if j.state != qless.StateDepends || p == nil || p.Do == "wait" {
-		return false
-	}
 	if p.Failed == nil {
 		p.Failed = map[string]string{}
 	}

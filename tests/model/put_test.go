@@ -49,7 +49,7 @@ var putActions = []action{
 			return ended(j.Move(w.ctx, s.Queue, s.putOptions()...))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
-			if slices.Contains(s.Depends, s.JID) || s.If == "absent" {
+			if slices.Contains(s.Depends, s.JID) || s.If == "absent" || s.outlived(s.seconds()) {
 				return refused(qless.CodeInvalid)
 			}
 			if j == nil {
@@ -96,7 +96,7 @@ func (j *job) isHolder() bool {
 func predictPutMany(m *queues, s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {
-		if seen[one.JID] {
+		if seen[one.JID] || one.outlived(m.wait(one)) {
 			return refused(qless.CodeInvalid)
 		}
 		seen[one.JID] = true
@@ -120,6 +120,7 @@ func predictPutMany(m *queues, s step) outcome {
 	for _, j := range put {
 		m.watch(j)
 	}
+	m.enterLives(put)
 	return reply
 }
 
@@ -128,13 +129,14 @@ func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {
 		m.watch(m.jobs[s.JID])
+		m.enterLives([]*job{m.jobs[s.JID]})
 	}
 	return reply
 }
 
 // write writes a job, or moves the one that exists: what the step does not say stays as it was.
 func (m *queues) write(s step) outcome {
-	if slices.Contains(s.Depends, s.JID) {
+	if slices.Contains(s.Depends, s.JID) || s.outlived(m.wait(s)) {
 		return refused(qless.CodeInvalid)
 	}
 	j := m.jobs[s.JID]
@@ -142,7 +144,7 @@ func (m *queues) write(s step) outcome {
 	if isNew {
 		j = &job{jid: s.JID, retries: 5, dependencies: map[string]bool{}, dependents: map[string]bool{}}
 		m.jobs[s.JID] = j
-	} else if s.leaves(j) {
+	} else if s.leaves(j) && !m.isDead(j, j.state) {
 		return refused(qless.CodeExists)
 	}
 	if m.isTaken(s) {
@@ -152,12 +154,17 @@ func (m *queues) write(s step) outcome {
 		return refused(qless.CodeExists)
 	}
 	before, wasOver := j.options.claim, j.isOver()
-	j.options.merge(s)
-	if !isNew {
-		m.leave(j)
-	}
+	wasDead := !wasOver && m.isDead(j, qless.StateWaiting)
 	if wasOver {
 		j.options.beginLife()
+	} else if wasDead {
+		j.options.life.startBy, j.options.life.ttl = 0, 0
+	}
+	j.options.merge(s)
+	j.options.life.merge(s, m.now)
+	j.options.progressed = false
+	if !isNew {
+		m.leave(j)
 	}
 	if len(s.Depends) > 0 {
 		for jid := range j.dependencies {
@@ -178,11 +185,11 @@ func (m *queues) write(s step) outcome {
 	j.remaining = j.retries
 	m.record(j, "put", m.now)
 	m.know(s.Queue)
-	m.place(j, s.seconds())
+	m.place(j, m.wait(s))
 	switch {
 	case s.Unique != "":
 		m.claim(j, before)
-	case wasOver:
+	case wasOver || wasDead:
 		m.claimAgain(j)
 	}
 	return done

@@ -24,8 +24,12 @@ type queues struct {
 	config  map[string]string
 	claims  map[string]storedClaim // by unique key
 	sharing map[string]bool        // jobs that go on although another one has their key
+	until   map[string]float64     // when jobs are looked at because their lives may be over
 	server  *keyspace              // before the call
-	stats   map[statKey]*stats
+
+	vanished int // jobs whose lives were over before they had ended
+
+	stats map[statKey]*stats
 
 	handles      map[handleKey][]*handle // the latest first
 	recurHandles map[string]bool         // recurring jobs that were read once
@@ -42,7 +46,7 @@ type statKey struct {
 
 // stats is what is counted for a queue and a day.
 type stats struct {
-	retries, failures, failed, waits, runs int
+	retries, failures, failed, waits, runs, expired int
 }
 
 type handleKey struct{ worker, jid string }
@@ -53,7 +57,7 @@ func newQueues() *queues {
 		filed: map[string]float64{},
 		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
-		claims: map[string]storedClaim{}, sharing: map[string]bool{},
+		claims: map[string]storedClaim{}, sharing: map[string]bool{}, until: map[string]float64{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
 		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
@@ -235,53 +239,63 @@ func (m *queues) file(j *job, why failure) {
 	today.failed++
 }
 
+// failureLimits returns for how many seconds failed jobs are kept, and how many of a group; below 0
+// for no limit.
+func (m *queues) failureLimits() (seconds, count float64) {
+	return m.setting(qless.ConfigJobsFailedHistory, -1), m.setting(qless.ConfigJobsFailedHistoryCount, -1)
+}
+
 // limitFailures notes when a job failed, and deletes those that failed too long ago, and too many of
 // its group, if there are limits.
 func (m *queues) limitFailures(j *job) {
-	group := j.failure.group
-	seconds := m.setting(qless.ConfigJobsFailedHistory, -1)
+	seconds, count := m.failureLimits()
 	if seconds >= 0 {
-		m.limitAge(j, seconds)
+		if j.options.life.keepFailed == nil {
+			m.filed[j.jid] = m.now
+		}
+		m.clearOld(seconds)
 	}
-	m.limitGroup(group, seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1))
+	m.limitGroup(j.failure.group, seconds, count, 10)
 }
 
-// limitGroup deletes those of the oldest ten jobs of a group that are too old or too many. One that
-// others depend on is kept.
-func (m *queues) limitGroup(group string, seconds, count float64) {
+// limitGroup looks at some of the oldest jobs of a group, deletes those that are too old or too many,
+// and returns how many. One that others depend on, or that has its own time, is kept.
+func (m *queues) limitGroup(group string, seconds, count float64, limit int) int {
 	all := slices.Clone(m.groups[group])
-	excess := -1
+	excess, deleted := -1, 0
 	if count >= 0 {
 		excess = len(all) - int(count)
 	}
-	for looked := 0; looked < min(10, len(all)); looked++ {
+	for looked := 0; looked < min(limit, len(all)); looked++ {
 		old := m.jobs[all[len(all)-1-looked]]
 		isOld := seconds >= 0 && old.failure.when+1 <= m.now-seconds
 		switch {
 		case excess <= 0 && !isOld:
-			return
-		case len(old.dependents) == 0:
-			m.unfile(old)
-			m.remove(old)
+			return deleted
+		case len(old.dependents) == 0 && old.options.life.keepFailed == nil:
+			m.deleteFailed(old)
 			excess--
+			deleted++
 		}
 	}
+	return deleted
 }
 
-// limitAge deletes jobs that failed too long ago. One that others depend on is kept for that time
-// again.
-func (m *queues) limitAge(j *job, limit float64) {
-	m.filed[j.jid] = m.now
+// clearOld deletes jobs that failed too long ago, and returns how many. One that others depend on is
+// kept for that time again.
+func (m *queues) clearOld(limit float64) int {
+	deleted := 0
 	for jid, when := range m.filed {
 		switch old := m.jobs[jid]; {
 		case when > m.now-limit:
 		case len(old.dependents) > 0:
 			m.filed[jid] = m.now
 		default:
-			m.unfile(old)
-			m.remove(old)
+			m.deleteFailed(old)
+			deleted++
 		}
 	}
+	return deleted
 }
 
 // remove deletes a job. Whoever tracks it, or was given it once, is not told.
@@ -305,5 +319,5 @@ func (m *queues) give(worker string, j *job) {
 // view shows a job as the server tells it.
 func (m *queues) view(j *job) string {
 	_, tracked := m.tracked[j.jid]
-	return j.view(tracked)
+	return j.view(tracked, j.ends())
 }

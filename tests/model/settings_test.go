@@ -134,4 +134,8 @@ func (m *queues) unfail(j *job, queue string) {
 	m.enqueue(j, m.now)
 	m.knowUnlisted(queue)
 	m.claimAgain(j)
+	if l := &j.options.life; l.isMortal() {
+		l.startBy, l.ttl = 0, 0
+		delete(m.until, j.jid)
+	}
 }

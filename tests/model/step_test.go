@@ -51,6 +51,12 @@ type step struct {
 	Unique    string // a key, a space, and the mode of the claim
 	Result    string
 
+	StartBy, TTL, KeepFor, KeepFailedFor *time.Duration
+
+	At *time.Duration // since noon
+
+	Done, Total int // of progress
+
 	Raw []string // a command for the server itself
 }
 

@@ -118,9 +118,17 @@ func (m *queues) pop(s step) []*job {
 	if isDue { // else one that a lost job lets go with a delay that is over is for the next pop
 		m.moveDue(queue, count-len(taken))
 	}
-	for _, j := range first(m.work(queue), count-len(taken)) {
-		m.lock(j, s)
-		taken = append(taken, j)
+	for len(taken) < count {
+		some := first(m.work(queue), count-len(taken))
+		if len(some) == 0 {
+			break
+		}
+		for _, j := range some {
+			if !m.dropDead(j, qless.StateWaiting) {
+				m.lock(j, s)
+				taken = append(taken, j)
+			}
+		}
 	}
 	return taken
 }
@@ -139,12 +147,25 @@ func (m *queues) allowed(queue string, wanted int) int {
 	return min(wanted, max(0, limit))
 }
 
-// expire deals with at most limit locks that have ended, and returns the jobs to be handed out.
+// dropDead ends the life of a job that is to be handed out, or that runs, if it is over in a state.
+func (m *queues) dropDead(j *job, state qless.State) bool {
+	return m.isDead(j, state) && m.endLife(j.jid, state)
+}
+
+// expire deals with at most limit locks that have ended, besides those of jobs whose lives are over,
+// and returns the jobs to be handed out.
 // A worker that lost its lock first gets the grace period; then the job loses a retry.
 func (m *queues) expire(queue string, limit int) []*job {
 	grace := m.setting("grace-period", 10)
 	var taken []*job
-	for _, j := range first(until(m.in(queue, "locks"), m.now), limit) {
+	for _, j := range until(m.in(queue, "locks"), m.now) {
+		if limit == 0 {
+			break
+		}
+		if m.dropDead(j, qless.StateRunning) {
+			continue
+		}
+		limit--
 		m.letGo(j.worker, j.jid)
 		warned := j.grace
 		sudden := grace <= 0 || j.sudden || !warned && j.options.lockTime > 0
@@ -161,8 +182,10 @@ func (m *queues) expire(queue string, limit int) []*job {
 		switch initial := m.setting(qless.ConfigBackoffInitialDelay, 0); {
 		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
-			m.end(j, false)
+			m.end(j, qless.StateFailed)
 			m.limitFailures(j)
+		case m.dropDead(j, qless.StateWaiting):
+			limit++
 		case initial > 0:
 			factor := m.setting(qless.ConfigBackoffFactor, 3)
 			delay := initial * math.Pow(factor, float64(j.retries-j.remaining))
@@ -179,7 +202,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 // exhausted is the failure of a job that has no retries left.
 func (m *queues) exhausted(j *job) failure {
 	return failure{
-		group: "failed-retries-" + j.queue, when: m.now,
+		group: "failed-retries-" + j.queue, when: inJSON(m.now),
 		message: fmt.Sprintf("Job exhausted retries in queue %q", j.queue),
 	}
 }
@@ -293,8 +316,13 @@ func (m *queues) moveDue(queue string, limit int) {
 
 // peek returns the jobs whose locks have ended, and those that wait.
 func (m *queues) peek(queue string, count int) []*job {
-	shown := first(until(m.in(queue, "locks"), m.now), count)
+	shown := m.alive(first(until(m.in(queue, "locks"), m.now), count))
 	m.spawnDue(queue, count-len(shown))
 	m.moveDue(queue, count-len(shown))
-	return append(shown, first(m.work(queue), count-len(shown))...)
+	return append(shown, first(m.alive(m.work(queue)), count-len(shown))...)
+}
+
+// alive returns the jobs that may be handed out.
+func (m *queues) alive(jobs []*job) []*job {
+	return slices.DeleteFunc(jobs, func(j *job) bool { return m.isDead(j, qless.StateWaiting) })
 }

@@ -94,9 +94,14 @@ func (w *world) play(s step) *violation {
 
 // begin begins a call at a time.
 func (m *queues) begin(micros int64) {
-	text := fmt.Sprintf("%d.%06d", micros/1e6, micros%1e6)
-	m.now, _ = strconv.ParseFloat(text, 64) // as the scripts read it
+	m.now = secondsOf(micros)
 	m.inOrder = nil
+}
+
+// secondsOf returns a time as the scripts read it.
+func secondsOf(micros int64) float64 {
+	seconds, _ := strconv.ParseFloat(fmt.Sprintf("%d.%06d", micros/1e6, micros%1e6), 64)
+	return seconds
 }
 
 // check checks the keys by themselves, then against the model. The model takes over what it can't
