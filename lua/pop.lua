@@ -55,14 +55,16 @@ end
 local out, show = {}, timed and timed_json or popped_json
 count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
-  local expired = open_queue(queue, settings, count)
-  lock(queue, expired, worker, settings, show, out)
-  while #out < count do
-    local jids = take_work(call, queue, count - #out)
-    if #jids == 0 then
+  local jids = open_queue(queue, settings, count) -- lost jobs
+  if #jids == 0 then
+    jids = take_work(call, queue, count)
+  end
+  while #jids > 0 do
+    lock(queue, jids, worker, settings, show, out)
+    if #out == count then
       break
     end
-    lock(queue, jids, worker, settings, show, out)
+    jids = take_work(call, queue, count - #out)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

@@ -49,27 +49,6 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value = number(area, name, text)
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local none = {}
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -92,18 +71,6 @@ local function lock_time(own, general)
     seconds = finite(general, 0)
   end
   return seconds > 0 and seconds or 60
-end
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -957,159 +924,6 @@ end
   return ends
 end
 end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = jids
-    if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
-    end
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap = settings.cap
-      local expires
-      repeat
-        local seconds = settings.heartbeat
-        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-          if #digits == 10 and decimals ~= '.000000' then
-            expires = digits .. decimals
-            break
-          end
-        end
-        expires = string.format('%.17g', (now + seconds))
-      until true
-      local details = '{"worker":' .. cjson.encode(worker) .. '}'
-      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
-      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count = 0, #jids
-      local put_at, put_time
-      for i = 1, count do
-        local jid = jids[i]
-        local key = prefix .. 'j:' .. jid
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        if job[1] or not job.err and call('exists', key) == 1 then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          if job[8] ~= put_at or n == 1 then
-            put_at, put_time = job[8], finite(job[8], now)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - put_time
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
-  end
-end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
@@ -1237,7 +1051,29 @@ do
   end
   worker = text
 end
-local count = whole('Pop', 'count', ARGV[4])
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then
@@ -1256,8 +1092,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -1286,7 +1131,7 @@ repeat
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
-  local expired
+  local jids
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
@@ -1294,18 +1139,199 @@ if count > 0 then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
+      jids = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
-    expired = none
+    jids = none
   until true
-  lock(queue, expired, worker, settings, show, out)
-  while #out < count do
-    local jids = take_work(call, queue, count - #out)
-    if #jids == 0 then
+  if #jids == 0 then
+    repeat
+      local run, queue, limit = call, queue, count
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
+  end
+  while #jids > 0 do
+    do
+      local queue, jids, worker, settings, show, out = queue, jids, worker, settings, show, out
+      for first = 1, #jids, 500 do
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+          local n, count = 0, #jids
+          local put_at, put_time
+          for i = 1, count do
+            local jid = jids[i]
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            if job[1] or not job.err and call('exists', key) == 1 then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if job[9] or settings.lock_time then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
+    if #out == count then
       break
     end
-    lock(queue, jids, worker, settings, show, out)
+    repeat
+      local run, queue, limit = call, queue, count - #out
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
@@ -1865,6 +1891,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -2528,9 +2555,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 do
@@ -2644,11 +2671,7 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -2670,7 +2693,7 @@ do
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -2778,7 +2801,7 @@ do
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end
@@ -8237,7 +8260,7 @@ local function count_existing(keys)
   return count
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -8262,15 +8285,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -11676,42 +11699,6 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -12103,7 +12090,44 @@ do
   end
   queue = text
 end
-local count = whole('Peek', 'count', ARGV[3])
+local count
+do
+  local area, name, text = 'Peek', 'count', ARGV[3]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local out = {}
 local function show(key, jids)
   local dropped = 0
@@ -12539,8 +12563,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -12758,7 +12791,7 @@ end
 return priority
 elseif command == 'put.many' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -12783,15 +12816,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local call = redis.call
@@ -13337,6 +13370,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -14000,9 +14034,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local items, seen = {}, {}
@@ -14023,25 +14057,28 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue
-  repeat
-    local area, name, text = 'Queue', 'queue', ARGV[at]
-    do
-      local area, name, text = area, name, text ~= '' and text
-      if not text then
-        local words = {
-          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-        }
-        do
-          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    repeat
+      local area, name, text = 'Queue', 'queue', queue
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        queue = text
+        break
       end
-      queue = text
-      break
-    end
-    queue = nil
-  until true
+      queue = nil
+    until true
+    several = n > 0 or several
+  end
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -14137,11 +14174,7 @@ while at <= #ARGV do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -14156,7 +14189,6 @@ while at <= #ARGV do
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
-  several = several or queue ~= items[1].queue
   at = last + 1
 end
 if n > 1000 then
@@ -14180,7 +14212,7 @@ if n > 0 then
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -14288,7 +14320,7 @@ if n > 0 then
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end
@@ -16245,6 +16277,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -16908,9 +16941,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -16994,11 +17027,7 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -17020,7 +17049,7 @@ do
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -17128,7 +17157,7 @@ do
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end
@@ -17215,7 +17244,7 @@ local function finite(text, default)
   return default
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -17240,15 +17269,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -17276,8 +17305,17 @@ local seldom1
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -17289,18 +17327,6 @@ local function allowed(queue, max_concurrency, wanted)
   end
   local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
-end
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
 end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -18560,7 +18586,21 @@ local function take_ordered(out)
       local expired, more = open(i, #out)
       lock_from(i, expired, out)
       while more > 0 do
-        local jids = take_work(take, queues[i], more)
+        local jids
+        repeat
+          local run, queue, limit = take, queues[i], more
+          local work = prefix .. 'q:' .. queue .. '-work'
+          local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+          if #best > 0 then
+            local first = #best == 1 and '-1' or string.format('%d', -#best)
+            local removed = run('zremrangebyrank', work, first, '-1')
+            if type(removed) == 'table' then
+              jids = none
+              break
+            end
+          end
+          jids = best
+        until true
         if #jids == 0 then
           break
         end
@@ -18602,7 +18642,21 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
+      local jids
+      repeat
+        local run, queue, limit = take, queues[i], shares[i]
+        local work = prefix .. 'q:' .. queue .. '-work'
+        local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+        if #best > 0 then
+          local first = #best == 1 and '-1' or string.format('%d', -#best)
+          local removed = run('zremrangebyrank', work, first, '-1')
+          if type(removed) == 'table' then
+            jids = none
+            break
+          end
+        end
+        jids = best
+      until true
       local found = #jids > 0
       lock_from(i, jids, taken[i])
       more[i] = found and more[i] - #taken[i] or 0
@@ -19385,6 +19439,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -20048,9 +20103,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local id
@@ -20211,11 +20266,7 @@ repeat
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -20237,7 +20288,7 @@ repeat
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -20345,7 +20396,7 @@ repeat
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end
@@ -20865,7 +20916,7 @@ elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -20890,15 +20941,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local offset = whole('Tags', 'offset', ARGV[2])
 local count = whole('Tags', 'count', ARGV[3])
@@ -21418,7 +21469,7 @@ do
 end
 elseif command == 'unfail' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -21443,15 +21494,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -21765,7 +21816,7 @@ do
 end
 elseif command == 'unfail.group' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -21790,15 +21841,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]

@@ -16,7 +16,7 @@
 --          zpopmin zrangebyscore zrank zrem zscore
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -41,15 +41,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 
@@ -625,6 +625,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -1288,9 +1289,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 
@@ -1312,25 +1313,28 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue
-  repeat
-    local area, name, text = 'Queue', 'queue', ARGV[at]
-    do
-      local area, name, text = area, name, text ~= '' and text
-      if not text then
-        local words = {
-          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-        }
-        do
-          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    repeat
+      local area, name, text = 'Queue', 'queue', queue
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        queue = text
+        break
       end
-      queue = text
-      break
-    end
-    queue = nil
-  until true
+      queue = nil
+    until true
+    several = n > 0 or several
+  end
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -1426,11 +1430,7 @@ while at <= #ARGV do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -1445,7 +1445,6 @@ while at <= #ARGV do
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
-  several = several or queue ~= items[1].queue
   at = last + 1
 end
 if n > 1000 then
@@ -1469,7 +1468,7 @@ if n > 0 then
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -1577,7 +1576,7 @@ if n > 0 then
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end

@@ -599,6 +599,7 @@ local function change_claim(item)
 end
   local before, claims, added, refused = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -1262,9 +1263,9 @@ end
   if given.o or given['if'] or given.backoff then
     item.more = read_rare(given, item.checked)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 
@@ -1349,11 +1350,7 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
       seldom1('add_given', job, given)
@@ -1375,7 +1372,7 @@ do
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
       item.key, keys[i + 3] = key, key
-      if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
         plain = false
       end
     end
@@ -1483,7 +1480,7 @@ do
                 'queue', queue,
                 'retries', retries,
                 'remaining', retries,
-                'time', stamp, unpack(item.more))
+                'time', stamp, unpack(item.more or none))
               if item.waits then
                 seldom1('keep_delay', key, item.delay, item.checked)
               end
