@@ -1110,7 +1110,7 @@ if #queues > 1 or limit == 0 then
   end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function pass_on()
+local function become_busy()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -1145,6 +1145,7 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
+local function pass_on()
   for i = 1, #queues do
     if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
@@ -1165,7 +1166,6 @@ local function drop_claim()
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
 end
-local function become_busy()
   if special then
     try('srem', idle, worker)
   end
@@ -1558,6 +1558,16 @@ local function is_claimed(queue, due, worker)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', prefix .. 'x:due:' .. claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', prefix .. 'x:due:' .. claim) == 1
+end
 local function by_due(a, b)
   return a.due < b.due
 end
@@ -1684,7 +1694,10 @@ local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count then
   wait, claimed = seldom2('become_idle')
-  listeners, listens = count_listeners()
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
 else
   listeners = become_busy()
 end
