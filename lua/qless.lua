@@ -4699,7 +4699,7 @@ repeat
         before = string.format('%.17g', (now + seconds))
       until true
       local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+      if excess > 0 or call('zcount', completed, '0', before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
       end
     until true
@@ -9802,7 +9802,7 @@ local function complete(worker, items)
         before = string.format('%.17g', (now + seconds))
       until true
       local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+      if excess > 0 or call('zcount', completed, '0', before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
       end
     until true
@@ -10331,7 +10331,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end

@@ -1875,7 +1875,7 @@ repeat
         before = string.format('%.17g', (now + seconds))
       until true
       local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+      if excess > 0 or call('zcount', completed, '0', before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
       end
     until true

@@ -1611,7 +1611,7 @@ local function complete(worker, items)
         before = string.format('%.17g', (now + seconds))
       until true
       local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, 0, before) > 0 then
+      if excess > 0 or call('zcount', completed, '0', before) > 0 then
         seldom1('prune', before, excess, 100 + #items)
       end
     until true
@@ -2141,7 +2141,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end
