@@ -37,22 +37,28 @@ type putBatcher struct {
 type waitingPut struct {
 	put  *put
 	ctx  context.Context
-	done chan error // has room for the result
+	done chan putAnswer // has room for the result
+}
+
+// A putAnswer is what a put returns.
+type putAnswer struct {
+	jid string
+	err error
 }
 
 // put puts a job alone when no other call is in flight, and with the next batch otherwise.
-func (b *putBatcher) put(ctx context.Context, p *put) error {
+func (b *putBatcher) put(ctx context.Context, p *put) (string, error) {
 	w := b.join(ctx, p)
 	if w == nil {
 		defer b.sent()
 		return b.client.putOne(ctx, p)
 	}
 	select {
-	case err := <-w.done:
-		return err
+	case answer := <-w.done:
+		return answer.jid, answer.err
 	case <-ctx.Done():
 		b.leave(w)
-		return wrap("put", p.options.jid, ctx.Err())
+		return p.options.jid, wrap("put", p.options.jid, ctx.Err())
 	}
 }
 
@@ -64,7 +70,7 @@ func (b *putBatcher) join(ctx context.Context, p *put) *waitingPut {
 		b.sending = true
 		return nil
 	}
-	w := &waitingPut{put: p, ctx: ctx, done: make(chan error, 1)}
+	w := &waitingPut{put: p, ctx: ctx, done: make(chan putAnswer, 1)}
 	b.waiting = append(b.waiting, w)
 	return w
 }
@@ -148,7 +154,8 @@ func contextOf(batch []*waitingPut) (context.Context, context.CancelFunc) {
 // send puts jobs with one script. If one of them is refused, none is put: then it sends each half.
 func (b *putBatcher) send(ctx context.Context, batch []*waitingPut) {
 	if len(batch) == 1 {
-		batch[0].done <- b.client.putOne(ctx, batch[0].put)
+		jid, err := b.client.putOne(ctx, batch[0].put)
+		batch[0].done <- putAnswer{jid, err}
 		return
 	}
 	puts := make([]*put, len(batch))
@@ -185,18 +192,18 @@ func split(batch []*waitingPut) (again, rest []*waitingPut) {
 }
 
 // answer ends the puts of a batch: found lists the jobs that were there, and err is the error of
-// the other puts.
+// the puts that were not refused.
 func answer(batch []*waitingPut, found []foundJob, err error) {
 	existing := make(map[int]foundJob, len(found))
 	for _, f := range found {
 		existing[f.at] = f
 	}
 	for i, w := range batch {
-		if f, refused := existing[i]; refused {
-			w.done <- f.exists("put")
-		} else {
-			w.done <- w.put.ownError(err)
+		jid, err := w.put.options.jid, putError(w.put.options.jid, err)
+		if f, there := existing[i]; there {
+			jid, err = f.answer(err)
 		}
+		w.done <- putAnswer{jid, err}
 	}
 }
 
@@ -205,13 +212,13 @@ func isAboutOne(err error) bool {
 	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrServer) && !isGeneral(err)
 }
 
-// ownError returns the error of a batch as that of one put.
-func (p *put) ownError(err error) error {
+// putError returns the error of one or several puts as that of one job.
+func putError(jid string, err error) error {
 	var cause *Error
 	if !errors.As(err, &cause) {
 		return err
 	}
 	own := *cause
-	own.Op, own.JID = "put", p.options.jid
+	own.Op, own.JID = "put", jid
 	return &own
 }

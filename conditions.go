@@ -60,7 +60,7 @@ func (c *callOptions) checkConditions(op string) error {
 	return nil
 }
 
-// A foundJob is a job that a put left as it was.
+// A foundJob is a job that a put left as it was, or replaced.
 type foundJob struct {
 	at    int // which of the puts
 	jid   string
@@ -68,7 +68,18 @@ type foundJob struct {
 	holds bool // it is another job, which holds the unique key
 }
 
-// found returns the job that refused a put.
+// replaced reports whether the put has replaced the job.
+func (f foundJob) replaced() bool { return f.state == "replaced" }
+
+// answer returns what the put returns, if err is what is wrong with puts that are not refused.
+func (f foundJob) answer(err error) (string, error) {
+	if !f.replaced() {
+		return f.jid, f.exists("put")
+	}
+	return f.jid, putError(f.jid, err)
+}
+
+// found returns the job that a put has found.
 func (p *put) found(f foundJob) foundJob {
 	f.holds = f.jid != p.options.jid
 	return f

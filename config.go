@@ -41,10 +41,16 @@ const (
 	ConfigHistogramHistory = "histogram-history"
 
 	// ConfigJobsFailedHistory is how long failed jobs are kept. When a job fails, those that failed
-	// earlier than that are deleted, at most 100 of them, but not those that others depend on. Jobs
-	// that failed while this was not set are kept. It has no default: if it is not set, failed jobs
-	// are kept until somebody deals with them.
+	// earlier than that are deleted, at most 100 of them, but not those that others depend on, or
+	// that have a [KeepFailedFor]. Jobs that failed while this was not set, or by a script of
+	// another client, are deleted when another one fails in their group, or by [Client.Sweep]. It
+	// has no default: if it is not set, failed jobs are kept until somebody deals with them.
 	ConfigJobsFailedHistory = "jobs-failed-history"
+
+	// ConfigJobsFailedHistoryCount is how many failed jobs are kept in each failure group. When a
+	// job fails, the oldest of its group beyond that are deleted, at most 10 of them, but not those
+	// that ConfigJobsFailedHistory leaves. It has no default: if it is not set, all are kept.
+	ConfigJobsFailedHistoryCount = "jobs-failed-history-count"
 
 	// ConfigJobsHistory is how long completed jobs are kept. Defaults to 604800 s, which is a week.
 	ConfigJobsHistory = "jobs-history"
@@ -90,19 +96,20 @@ var settings = map[string]struct {
 	kind         kind
 	defaultValue string
 }{
-	ConfigApplication:         {kindText, "qless"},
-	ConfigBackoffFactor:       {kindFactor, "3"},
-	ConfigBackoffInitialDelay: {kindSeconds, "0"},
-	ConfigGracePeriod:         {kindSeconds, "10"},
-	ConfigHeartbeat:           {kindLockTime, "60"},
-	ConfigHistogramHistory:    {kindCount, "7"},
-	ConfigJobsFailedHistory:   {kindSeconds, ""},
-	ConfigJobsHistory:         {kindSeconds, "604800"},
-	ConfigJobsHistoryCount:    {kindCount, "50000"},
-	ConfigMaxJobHistory:       {kindCount, "100"},
-	ConfigMaxWorkerAge:        {kindSeconds, "86400"},
-	ConfigStatsHistory:        {kindCount, "30"},
-	ConfigSyncEnabled:         {kindSwitch, ""},
+	ConfigApplication:            {kindText, "qless"},
+	ConfigBackoffFactor:          {kindFactor, "3"},
+	ConfigBackoffInitialDelay:    {kindSeconds, "0"},
+	ConfigGracePeriod:            {kindSeconds, "10"},
+	ConfigHeartbeat:              {kindLockTime, "60"},
+	ConfigHistogramHistory:       {kindCount, "7"},
+	ConfigJobsFailedHistory:      {kindSeconds, ""},
+	ConfigJobsFailedHistoryCount: {kindCount, ""},
+	ConfigJobsHistory:            {kindSeconds, "604800"},
+	ConfigJobsHistoryCount:       {kindCount, "50000"},
+	ConfigMaxJobHistory:          {kindCount, "100"},
+	ConfigMaxWorkerAge:           {kindSeconds, "86400"},
+	ConfigStatsHistory:           {kindCount, "30"},
+	ConfigSyncEnabled:            {kindSwitch, ""},
 }
 
 // queueSettings holds the kinds of a queue's own settings, by suffix.

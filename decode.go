@@ -30,6 +30,7 @@ type jobReply struct {
 	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
 	Options      jobOptions              `json:"x"`
+	Progress     *progressReply          `json:"progress"`
 }
 
 type failureReply struct {
@@ -139,6 +140,7 @@ func (r *jobReply) job(c *Client) *Job {
 		Dependencies: wire.Strings(r.Dependencies),
 		SpawnedFrom:  string(r.SpawnedFrom),
 		client:       c,
+		Progress:     r.Progress.progress(),
 		put:          r.PutAt.Time(),
 		since:        string(r.PoppedAt),
 	}

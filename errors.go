@@ -19,6 +19,8 @@ type Code string
 const (
 	CodeCanceled      Code = "canceled"
 	CodeExists        Code = "exists"
+	CodeFailed        Code = "failed"
+	CodeFinished      Code = "finished"
 	CodeHasDependents Code = "has_dependents"
 	CodeInvalid       Code = "invalid"
 	CodeLockLost      Code = "lock_lost"
@@ -28,6 +30,7 @@ const (
 	CodeNotFound      Code = "not_found"
 	CodeNotReplicated Code = "not_replicated"
 	CodeNotRunning    Code = "not_running"
+	CodeRunning       Code = "running"
 	CodeServer        Code = "server"
 	CodeStopped       Code = "stopped"
 	CodeUnavailable   Code = "unavailable"
@@ -45,6 +48,12 @@ var (
 	// ErrExists means that a job was not put because there is one already, whose jid the error has.
 	// See [ConflictOption].
 	ErrExists error = &Error{Code: CodeExists, Message: "the job exists"}
+
+	// ErrFailed means that the job of a [CallFor] has failed for good.
+	ErrFailed error = &Error{Code: CodeFailed, Message: "the job has failed"}
+
+	// ErrFinished means that the job can't be withdrawn because it is complete or has failed.
+	ErrFinished error = &Error{Code: CodeFinished, Message: "the job has ended"}
 
 	// ErrHasDependents means that a job can't be canceled because a job that is not being canceled
 	// depends on it.
@@ -82,6 +91,9 @@ var (
 	// ErrNotRunning means that no worker has the job: it is waiting, failed or complete, or its
 	// worker was timed out.
 	ErrNotRunning error = &Error{Code: CodeNotRunning, Message: "the job is not running"}
+
+	// ErrRunning means that the job can't be withdrawn because a worker runs it.
+	ErrRunning error = &Error{Code: CodeRunning, Message: "the job is running"}
 
 	// ErrServer means that the server refused the command, for instance because it is out of
 	// memory or the user may not run it.
@@ -122,6 +134,10 @@ type Error struct {
 	// Indices are the indices of the jobs that [Queue.PutMany] did not put because they exist, in
 	// order. They are empty for other errors.
 	Indices []int
+
+	// Withdrawn says that the job of a [Queue.Call] whose context has ended will not run: it was
+	// canceled before a worker had it, or was not put. It is false for other errors.
+	Withdrawn bool
 
 	// Message says what is wrong.
 	Message string

@@ -143,6 +143,8 @@ func TestErrorText(t *testing.T) {
 var sentinels = map[qless.Code]error{
 	"canceled":       qless.ErrCanceled,
 	"exists":         qless.ErrExists,
+	"failed":         qless.ErrFailed,
+	"finished":       qless.ErrFinished,
 	"has_dependents": qless.ErrHasDependents,
 	"invalid":        qless.ErrInvalid,
 	"lock_lost":      qless.ErrLockLost,
@@ -152,6 +154,7 @@ var sentinels = map[qless.Code]error{
 	"not_found":      qless.ErrNotFound,
 	"not_replicated": qless.ErrNotReplicated,
 	"not_running":    qless.ErrNotRunning,
+	"running":        qless.ErrRunning,
 	"server":         qless.ErrServer,
 	"stopped":        qless.ErrStopped,
 	"unavailable":    qless.ErrUnavailable,

@@ -57,7 +57,8 @@ type Middleware func(next Handler) Handler
 type HandleOption interface{ applyHandle(*route) }
 
 // MaxRunTime ends the context of a klass's handler after a time, like the field of [WorkerConfig].
-// The default, 0, means the worker's MaxRunTime, and -1 means never.
+// The default, 0, means the worker's MaxRunTime, and -1 means never. A job with [RunFor] may have less
+// time.
 type MaxRunTime time.Duration
 
 func (d MaxRunTime) applyHandle(r *route) { r.maxRunTime = time.Duration(d) }

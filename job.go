@@ -93,6 +93,10 @@ type Job struct {
 	// keeps about 16 digits. What is not a finite number counts as 0, here and in the queue.
 	Priority int `json:"priority"`
 
+	// Progress is how far the job is or was, as its worker said last ([Job.SetProgress]), or nil. In
+	// a handler it is nil until [Job.Refresh] is called.
+	Progress *Progress `json:"progress,omitempty"`
+
 	// Queue is the job's queue, or empty if the job is complete.
 	Queue string `json:"queue,omitempty"`
 
@@ -101,6 +105,9 @@ type Job struct {
 
 	// Retries is how many retries the job gets in each queue that it goes through.
 	Retries int `json:"retries"`
+
+	// RunFor is how long a handler may run the job, or 0 if the worker decides: see [RunFor].
+	RunFor time.Duration `json:"run_for,omitempty"`
 
 	// SpawnedFrom is the jid of the recurring job that put this one, if any.
 	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
@@ -111,8 +118,16 @@ type Job struct {
 	// Tags are the job's tags, in the order in which it got them.
 	Tags []string `json:"tags,omitempty"`
 
+	// Tenant is whose job it is among those that share the queue: see [Fair].
+	Tenant string `json:"tenant,omitempty"`
+
 	// Tracked reports whether the job is tracked ([Job.Track]).
 	Tracked bool `json:"tracked"`
+
+	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor],
+	// whichever holds in its State, or zero if it does not end. [StartBy] does not hold while the
+	// job runs.
+	Until time.Time `json:"until,omitzero"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
 	Worker string `json:"worker,omitempty"`
@@ -129,6 +144,9 @@ type hold struct {
 	ended   atomic.Bool // the handler has ended the job
 	outcome Outcome     // how it ended; set before ended
 	lost    atomic.Bool // the worker has dropped the run
+
+	progress     *progressKeeper // nil if the job has no worker
+	progressSent time.Time       // guarded by the keeper
 }
 
 // Failure is why a job failed.
@@ -417,9 +435,12 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{JID(j.JID)}, options...))
+	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{givenJID(j.JID)}, options...))
 	if err != nil {
 		return err
+	}
+	if u := p.options.unique; u != nil && u.replaces {
+		return invalid("requeue", j.JID, "Unique.Replace can't be used with Move")
 	}
 	if p.options.jid != j.JID {
 		return invalid("requeue", j.JID, "a job can't change its jid")

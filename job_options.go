@@ -11,16 +11,35 @@ import (
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
+	Batch    *batchOption      `json:"b,omitempty"`
+	Fair     *fairShare        `json:"g,omitempty"`
 	Headers  map[string]string `json:"h,omitempty"`
 	LockTime wire.Number       `json:"l,omitempty"` // in seconds
 	OnLost   Place             `json:"q,omitempty"`
 	Policy   *policy           `json:"f,omitempty"`
 	Unique   *claim            `json:"u,omitempty"`
+	Waited   bool              `json:"-"` // has a letter only
+
+	// Times, or in a put seconds from then.
+	StartBy *wire.Number `json:"s,omitempty"`
+	TTL     *wire.Number `json:"t,omitempty"`
+
+	// In seconds.
+	KeepFor       *wire.Number `json:"k,omitempty"`
+	KeepFailedFor *wire.Number `json:"K,omitempty"` // -1 for ever
+	RunFor        *wire.Number `json:"e,omitempty"`
 }
 
-// letters returns the letter of each option that is set, which is its name in the JSON.
+// letters returns the letter of each option that is set, which is the name of its value in the
+// JSON.
 func (o *jobOptions) letters() string {
 	var letters []byte
+	if o.Batch != nil {
+		letters = append(letters, 'b')
+	}
+	if o.Fair != nil {
+		letters = append(letters, 'g')
+	}
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
 	}
@@ -35,6 +54,17 @@ func (o *jobOptions) letters() string {
 	}
 	if o.Unique != nil {
 		letters = append(letters, 'u')
+	}
+	if o.Waited {
+		letters = append(letters, 'w')
+	}
+	for _, number := range []struct {
+		letter byte
+		value  *wire.Number
+	}{{'s', o.StartBy}, {'t', o.TTL}, {'k', o.KeepFor}, {'K', o.KeepFailedFor}, {'e', o.RunFor}} {
+		if number.value != nil {
+			letters = append(letters, number.letter)
+		}
 	}
 	return string(letters)
 }
@@ -69,21 +99,34 @@ func parseJobOptions(text string) jobOptions {
 	return o
 }
 
-// apply sets the fields of a job that show its options.
+// apply sets the fields of a job that show its options. The others are set already.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
+	if o.Fair != nil {
+		j.Tenant = string(o.Fair.Tenant)
+	}
 	j.LockTime = max(o.LockTime.Duration(), 0)
 	if o.Policy != nil {
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
 	}
+	if o.RunFor != nil {
+		j.RunFor = max(o.RunFor.Duration(), 0)
+	}
+	j.Until = o.until(j)
 }
 
 // storedArgs returns the pairs of arguments for the options that the server keeps in one field: the
 // options that the call sets, and the letters of those that it takes away from an existing job.
 func (c *callOptions) storedArgs() []string {
 	var args []string
-	o := jobOptions{Headers: c.headers, Policy: c.policy(), Unique: c.claim}
+	o := jobOptions{
+		Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim, Waited: c.waited,
+	}
 	c.storeLock(&o)
+	c.storeLifetimes(&o)
+	if c.opensBatch {
+		o.Batch = &batchOption{}
+	}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)
 	}
@@ -102,5 +145,5 @@ func (c *callOptions) dropped() string {
 	if c.onLost != nil && *c.onLost == First {
 		drop += "q"
 	}
-	return drop
+	return drop + c.droppedLifetimes()
 }

@@ -83,7 +83,7 @@ func TestJSONOfWhatIsRead(t *testing.T) {
 		`{"name":"w","jobs":1,"stalled":2}`: qless.WorkerCounts{Name: "w", Jobs: 1, Stalled: 2},
 		`{"jobs":["a"],"stalled":[]}`:       qless.WorkerJobs{Jobs: []string{"a"}, Stalled: []string{}},
 		`{"items":["a","b"],"total":7}`:     qless.Page[string]{Items: []string{"a", "b"}, Total: 7},
-		`{"failed":1,"failures":2,"retries":3,` +
+		`{"expired":0,"failed":1,"failures":2,"retries":3,` +
 			`"wait":{"count":1,"mean":1.500001,"std":0.25,"histogram":[{"from":1,"to":2,"count":1}]},` +
 			`"run":{"count":0,"mean":0,"std":0,"histogram":[]}}`: qless.Stats{
 			Failed: 1, Failures: 2, Retries: 3,

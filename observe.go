@@ -118,6 +118,10 @@ func (c *Call) describe(args []any, reply any) {
 		c.Count = len(args)
 	case "renew":
 		c.Count = len(args) - 1
+	case "result":
+		c.JID, c.Count = argument(args, 0), 1
+	case "progress":
+		c.Count = (len(args) - 1) / 5
 	case "reserve":
 		c.Count = max(0, len(items(reply))-reservedHead-1)
 	case "unfail", "unfail.group":

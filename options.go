@@ -11,14 +11,18 @@ import (
 
 // Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Job.Move] or [Schedule]: [Delay],
-	// [DependsOn], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [LockTime], [OnFailure], [OnLost], [Priority], [Retries], [Tags] or [Unique].
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor], [Job.Move]
+	// or [Schedule]: [At], [Delay], [DependsOn], [Fair], [FairWeight], [Header], [Headers],
+	// [IfAbsent], [IfFinished], [IfNotRunning], [JID], [KeepFailedFor], [KeepFor], [LockTime],
+	// [OnFailure], [OnLost], [Priority], [Retries], [RunFor], [StartBy], [Tags], [TTL] or [Unique].
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
 	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
+
+	// A WaitOption is an option for [Client.Wait]: [OnProgress].
+	WaitOption interface{ applyWait(*callOptions) }
 
 	// A PopOption is an option for [Queue.Pop]: [LockTime].
 	PopOption interface{ applyPop(*callOptions) }
@@ -34,11 +38,13 @@ type (
 // callOptions holds the options of a call. Nil and zero mean not set.
 type callOptions struct {
 	jid      string
+	named    bool // the caller has chosen the jid
 	priority *int
 	retries  *int
 	tags     []string
 	tagged   bool
 	delay    *time.Duration
+	at       *time.Time
 	depends  []string
 	next     string // the queue that a completed job goes on to
 	backlog  *int
@@ -52,12 +58,23 @@ type callOptions struct {
 	lockTime *time.Duration
 	onLost   *Place
 
+	startBy, ttl, keepFor, keepFailedFor, runFor *time.Duration
+
 	conditions []condition // at most one, or the same several times, once checked
 
 	onFailure OnFailure
 
+	onProgress OnProgress // of a wait
+
+	fair *FairOption
+
+	opensBatch bool   // it is the callback of a new batch
+	batch      string // of which it is a member
+
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
+
+	waited bool // somebody waits for the end of the job
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -87,8 +104,13 @@ func applyOptions[O any](
 // idempotent.
 type JID string
 
-func (o JID) applyPut(c *callOptions)   { c.jid = string(o) }
+func (o JID) applyPut(c *callOptions)   { c.jid, c.named = string(o), o != "" }
 func (o JID) applyRecur(c *callOptions) { c.jid = string(o) }
+
+// A givenJID is the jid of a job that this package has chosen.
+type givenJID string
+
+func (o givenJID) applyPut(c *callOptions) { c.jid = string(o) }
 
 // Priority is the priority of a job. Jobs with a higher priority are popped first. The default is
 // 0, or what the job had.
@@ -221,10 +243,16 @@ func (c *callOptions) check(op string) error {
 	if err := c.checkLock(op); err != nil {
 		return err
 	}
+	if err := c.checkLifetimes(op); err != nil {
+		return err
+	}
 	if err := c.onFailure.check(op, c.jid); err != nil {
 		return err
 	}
-	if err := c.unique.check(op, c.jid); err != nil {
+	if err := c.checkUnique(op); err != nil {
+		return err
+	}
+	if err := c.fair.check(op, c.jid, c.priority); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A put is a job to be put.
@@ -19,7 +21,7 @@ type put struct {
 	data    string
 	options callOptions
 	at      int  // its index in a PutMany
-	isNew   bool // its jid is a new random one, so that it may be sent again
+	isNew   bool // its jid is a new random one that is remembered, so that it may be sent again
 }
 
 // newPut checks and encodes the arguments of a put. The put that it returns with an error has a
@@ -28,7 +30,7 @@ func newPut(queue, klass string, data any, options []PutOption) (*put, error) {
 	p := &put{queue: queue, klass: klass}
 	err := applyOptions("put", &p.options, options, PutOption.applyPut)
 	if p.options.jid == "" {
-		p.options.jid, p.isNew = newJID(), true
+		p.options.jid, p.isNew = newJID(), p.options.isRemembered()
 	}
 	if err != nil {
 		return p, err
@@ -61,6 +63,9 @@ func (p *put) check() error {
 // checkJID returns an error if the key of a job with this id would be the key of another job's
 // list. The jid is that of the job that the call is about.
 func checkJID(op, jid, id string) error {
+	if id == openBatch {
+		return invalid(op, jid, "no job can have the jid %s", id)
+	}
 	for _, suffix := range []string{"-history", "-dependents", "-dependencies"} {
 		if strings.HasSuffix(id, suffix) {
 			return invalid(op, jid, "the jid %q ends in %s: no job can have it", id, suffix)
@@ -85,12 +90,21 @@ func (p *put) args(worker string) []any {
 // optionArgs appends the pairs of arguments for the options.
 func (p *put) optionArgs(args []any) []any {
 	args = p.options.appendJob(args)
-	if len(p.options.depends) > 0 {
+	if p.options.at != nil {
+		args = append(args, "at", wire.FormatTime(*p.options.at))
+	}
+	if p.options.opensBatch {
+		args = append(args, "depends", jsonList([]string{openBatch}))
+	} else if len(p.options.depends) > 0 {
 		args = append(args, "depends", jsonList(p.options.depends))
+	}
+	if p.options.batch != "" {
+		args = append(args, "batch", p.options.batch)
 	}
 	if len(p.options.conditions) > 0 && !p.isNew {
 		args = append(args, "if", string(p.options.conditions[0]))
 	}
+	args = anys(args, p.options.replaceArgs()...)
 	return anys(args, p.options.storedArgs()...)
 }
 
@@ -106,29 +120,23 @@ func (c *Client) put(ctx context.Context, p *put) (string, error) {
 	if err := c.addHeaders(ctx, p); err != nil {
 		return "", err
 	}
-	put := c.putOne
 	if c.batcher != nil {
-		put = c.batcher.put
+		return c.batcher.put(ctx, p)
 	}
-	err := put(ctx, p)
-	var own *Error
-	if errors.As(err, &own) && own.Code == CodeExists {
-		return own.JID, err
-	}
-	return p.options.jid, err
+	return c.putOne(ctx, p)
 }
 
-// putOne runs the command put.
-func (c *Client) putOne(ctx context.Context, p *put) error {
+// putOne runs the command put. It returns the jid, or that of the job that is there.
+func (c *Client) putOne(ctx context.Context, p *put) (string, error) {
 	run := c.run
 	if p.isNew {
 		run = c.runNew
 	}
 	reply, err := run(ctx, "put", p.options.jid, p.args(c.worker)...)
-	if found, refused := foundBy(reply); refused {
-		return p.found(found).exists("put")
+	if found, there := foundBy(reply); there {
+		return p.found(found).answer(err)
 	}
-	return err
+	return p.options.jid, err
 }
 
 // A JobSpec is a job for [Queue.PutMany].
@@ -146,7 +154,8 @@ const putBatch = 1000
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
 // Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of
-// several jobs of the call with the same key, the first one is put. In the place of a refused job,
+// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace], all
+// become one job, with the data of the last. In the place of a refused job,
 // PutMany returns the jid of the job that is there. If nothing else is wrong, the error is
 // [ErrExists], with the Indices of the refused jobs. If the connection breaks, a script is sent
 // again if no job of the call has a [JID].
@@ -225,7 +234,7 @@ func jidsOf(puts []*put) []string {
 }
 
 // putAll puts any number of jobs, with as many scripts as that takes. It returns their jids, and
-// which jobs were there, by their index in the call of PutMany.
+// which jobs refused theirs, by their index in the call of PutMany.
 func (c *Client) putAll(
 	ctx context.Context, puts []*put,
 ) (jids []string, existing []foundJob, err error) {
@@ -241,14 +250,17 @@ func (c *Client) putAll(
 		for _, f := range found {
 			i := from + f.at
 			jids[i], f.at = f.jid, puts[i].at
-			existing = append(existing, f)
+			if !f.replaced() {
+				existing = append(existing, f)
+			}
 		}
 	}
 	return jids, existing, alone
 }
 
 // putMany puts jobs with one script: all or none, but for those that a [ConflictOption] or [Unique]
-// refuses. It returns which jobs were there, by their index in puts.
+// refuses. It returns which jobs were there, and have refused or been replaced, by their index in
+// puts.
 func (c *Client) putMany(ctx context.Context, puts []*put) ([]foundJob, error) {
 	checked, run := "1", c.run
 	allNew := !slices.ContainsFunc(puts, func(p *put) bool { return !p.isNew })

@@ -45,6 +45,8 @@ func (q *Queue) Name() string { return q.name }
 // complete and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is sent
 // once.
 //
+// With [UniqueOption.Replace], the jid may be that of a job which was there.
+//
 // Put returns the jid even with an error, unless that is [ErrInvalid]: a call that failed with
 // [ErrUnavailable] may have put the job. Putting it again with this jid, and with [IfAbsent], puts
 // it once: [ErrExists] then means that it was there.

@@ -1,8 +1,10 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -90,6 +92,39 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 		return Result{}, err
 	}
 	reply, err := c.run(ctx, "result", jid, jid)
+	return resultOf(jid, reply, err)
+}
+
+// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that fails
+// for some of them, their results are empty, and the error is that of the first.
+func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) {
+	for _, jid := range jids {
+		if err := checkJobName("result", jid); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]Result, 0, len(jids))
+	var failed error
+	for some := range slices.Chunk(jids, resultBatch) {
+		p := c.runner.Pipeline()
+		for _, jid := range some {
+			p.Add("result", jid)
+		}
+		replies, failures := c.exec(ctx, p)
+		for i, jid := range some {
+			result, err := resultOf(jid, replies[i], wrap("result", jid, failures[i]))
+			results = append(results, result)
+			failed = cmp.Or(failed, err)
+		}
+	}
+	return results, failed
+}
+
+// resultBatch is how many results are read in one round trip.
+const resultBatch = 500
+
+// resultOf returns the result that a reply says.
+func resultOf(jid string, reply any, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
@@ -117,6 +152,8 @@ type endReply struct {
 	State   wire.Text  `json:"state"`
 	Result  *wire.Text `json:"result"`
 	Failure wire.Text  `json:"failure"`
+
+	Progress *progressReply `json:"progress"` // of a job that has not ended, if it was asked for
 }
 
 // decodeEnd decodes a reply about the end of a job. A reply that there is none is [ErrNotFound].

@@ -323,7 +323,7 @@ func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.T
 // the job is not due yet by the server's clock.
 func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
-	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{JID(jid)}, s.Options...))
+	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{givenJID(jid)}, s.Options...))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package qless
 import (
 	"cmp"
 	"context"
+	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -72,11 +73,7 @@ func (s *Shards) Clients() []*Client { return slices.Clone(s.clients) }
 func (s *Shards) ClientFor(queue, jid string) *Client {
 	name := queue
 	if s.key == ShardByJID {
-		name = jid
-		if hasHashTag(jid) {
-			_, rest, _ := strings.Cut(jid, "{")
-			name, _, _ = strings.Cut(rest, "}")
-		}
+		name = shardName(jid)
 	}
 	return slices.MaxFunc(s.clients, func(a, b *Client) int {
 		return cmp.Compare(weight(a, name), weight(b, name))
@@ -114,6 +111,74 @@ func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 		err = &Error{Op: "get", Code: CodeNotFound, JID: jid, Message: "no such job"}
 	}
 	return nil, err
+}
+
+// Result returns how a job has ended, whichever shard has it, as [Client.Result] does. Like
+// [Shards.Job], it asks all shards.
+func (s *Shards) Result(ctx context.Context, jid string) (Result, error) {
+	found, err := s.result(ctx, "result", jid)
+	if err != nil {
+		return Result{}, err
+	}
+	return found.result, found.err
+}
+
+// Wait waits for a job, whichever shard has it, as [Client.Wait] does. Like [Shards.Job], it asks
+// all shards.
+func (s *Shards) Wait(
+	ctx context.Context, jid string, options ...WaitOption,
+) (Result, error) {
+	progress, err := waitOptions(jid, options)
+	if err != nil {
+		return Result{}, err
+	}
+	found, err := s.result(ctx, "wait", jid)
+	if err != nil {
+		return Result{}, err
+	}
+	if found.err == nil {
+		return found.result, nil
+	}
+	return found.shard.joinAndWait(ctx, jid, true, progress)
+}
+
+// WaitAll waits for several jobs, whichever shards have them, as [Client.WaitAll] does.
+func (s *Shards) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	return waitAll(jids, func(jid string) (Result, error) { return s.Wait(ctx, jid) })
+}
+
+// A shardResult is what the shard that has a job says about its result: err is nil or
+// [ErrUnfinished].
+type shardResult struct {
+	shard  *Client
+	result Result
+	err    error
+}
+
+// result asks all shards for the result of a job.
+func (s *Shards) result(ctx context.Context, op, jid string) (shardResult, error) {
+	if err := checkJobName(op, jid); err != nil {
+		return shardResult{}, err
+	}
+	answers, err := ask(s.clients, func(c *Client) (shardResult, error) {
+		result, err := c.Result(ctx, jid)
+		switch {
+		case err == nil || errors.Is(err, ErrUnfinished):
+			return shardResult{c, result, err}, nil
+		case errors.Is(err, ErrNotFound):
+			return shardResult{}, nil
+		}
+		return shardResult{}, err
+	})
+	for _, answer := range answers {
+		if answer.shard != nil {
+			return answer, nil
+		}
+	}
+	if err == nil {
+		err = &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+	}
+	return shardResult{}, err
 }
 
 // jobs returns the jobs that exist in some shards.

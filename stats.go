@@ -13,6 +13,7 @@ import (
 
 // Stats are the statistics of a queue on one day (UTC).
 type Stats struct {
+	Expired  int     `json:"expired"`  // jobs whose [StartBy] or [TTL] was over before they had ended
 	Failed   int     `json:"failed"`   // jobs that failed that day and are still failed
 	Failures int     `json:"failures"` // failures
 	Retries  int     `json:"retries"`  // locks that workers lost
@@ -103,6 +104,7 @@ func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 	}
 	r, err := decode[statsReply]("stats", reply)
 	return Stats{
+		Expired:  r.Expired.Int(),
 		Failed:   r.Failed.Int(),
 		Failures: r.Failures.Int(),
 		Retries:  r.Retries.Int(),
@@ -112,6 +114,7 @@ func (q *Queue) Stats(ctx context.Context, day time.Time) (Stats, error) {
 }
 
 type statsReply struct {
+	Expired  wire.Number  `json:"expired"`
 	Failed   wire.Number  `json:"failed"`
 	Failures wire.Number  `json:"failures"`
 	Retries  wire.Number  `json:"retries"`

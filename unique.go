@@ -6,13 +6,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A UniqueOption is returned by [Unique].
 type UniqueOption struct {
-	parts   []any
-	started bool
-	window  *time.Duration
+	parts    []any
+	started  bool
+	window   *time.Duration
+	replaces bool
+	keepsDue bool
+	within   *time.Duration
 }
 
 // Unique claims a key for a job, so that no other job of the namespace can be put with the same key
@@ -48,6 +53,45 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 	return o
 }
 
+// Replace puts the job in the place of the one that holds the key, instead of refusing the put:
+//
+//   - If the holder is waiting in any way, also after a retry, it becomes the new job: with its
+//     klass, data, queue, delay and options, and the defaults of those that the put does not give.
+//     Its jid, its history, and its place among dependencies stay. The put returns that jid.
+//   - If the holder is running, the new job waits until it is complete or has failed for good, as
+//     with [OnFailureRun], and has the key. Further puts replace the one that waits.
+//
+// So of the jobs with the key, at most one runs and one waits, and the latest put always leads to a
+// run. With a [Delay], each put begins the delay again: see KeepDue and Within. A job without a
+// delay becomes the last of its priority.
+//
+// A key that is held For some time refuses the put as without Replace. A job that holds its key
+// UntilStarted is replaced while it waits, and is not waited for. Replace can't be used with For,
+// [JID], [DependsOn], [OnFailure], a [ConflictOption] or [Job.Move].
+//
+// If the connection breaks, the put is sent again, as it has no JID. Should another put have replaced
+// the job meanwhile, this one replaces it again; should the job have been run, it is put once more.
+func (o UniqueOption) Replace() UniqueOption {
+	o.replaces = true
+	return o
+}
+
+// KeepDue has a job that replaces a waiting one fall due when that one would have, or did: it keeps
+// its place in the queue. The delay of the put counts only if it replaces none. It needs Replace,
+// and can't be used with Within.
+func (o UniqueOption) KeepDue() UniqueOption {
+	o.keepsDue = true
+	return o
+}
+
+// Within has the job fall due at most this long after the first put of the job that waits, however
+// often it is replaced. A job that was popped before counts from then. It is at least 1 ms and no
+// shorter than the [Delay]. It needs Replace, and can't be used with KeepDue.
+func (o UniqueOption) Within(longest time.Duration) UniqueOption {
+	o.within = &longest
+	return o
+}
+
 func (o UniqueOption) applyPut(c *callOptions) { c.unique = &o }
 
 // maxUniqueKey is how many bytes a unique key may have.
@@ -68,11 +112,52 @@ func (c *claim) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// checkUnique returns an error if the unique key can't be used.
+func (c *callOptions) checkUnique(op string) error {
+	if c.unique == nil {
+		return nil
+	}
+	if err := c.unique.check(op, c.jid); err != nil {
+		return err
+	}
+	return c.checkReplace(op)
+}
+
+// checkReplace returns an error if there is an option that does not go with Replace.
+func (c *callOptions) checkReplace(op string) error {
+	other := ""
+	switch o := c.unique; {
+	case !o.replaces:
+		return nil
+	case c.named:
+		other = "JID"
+	case len(c.depends) > 0:
+		other = "DependsOn"
+	case c.onFailure != "":
+		other = "OnFailure"
+	case len(c.conditions) > 0:
+		other = conditionNames[c.conditions[0]]
+	case o.within != nil && c.delay != nil && *c.delay > *o.within:
+		return invalid(op, c.jid, "the delay %v is longer than Unique.Within(%v)", *c.delay, *o.within)
+	default:
+		return nil
+	}
+	return invalid(op, c.jid, "%s and Unique.Replace can't be used together", other)
+}
+
 // check returns an error if the option can't be used.
 func (o *UniqueOption) check(op, jid string) error {
 	switch {
-	case o == nil:
-		return nil
+	case o.keepsDue && !o.replaces:
+		return invalid(op, jid, "Unique.KeepDue needs Replace")
+	case o.within != nil && !o.replaces:
+		return invalid(op, jid, "Unique.Within needs Replace")
+	case o.keepsDue && o.within != nil:
+		return invalid(op, jid, "Unique.KeepDue and Within can't be used together")
+	case o.replaces && o.window != nil:
+		return invalid(op, jid, "Unique.Replace and For can't be used together")
+	case o.within != nil && *o.within < time.Millisecond:
+		return invalid(op, jid, "Unique.Within needs at least 1ms, not %v", *o.within)
 	case o.started && o.window != nil:
 		return invalid(op, jid, "UntilStarted and For can't be used together")
 	case o.window != nil && *o.window < time.Millisecond:
@@ -104,6 +189,20 @@ func (o *UniqueOption) claim(op string, p *put) (*claim, error) {
 		c.Mode, c.Seconds = "for", o.window.Seconds()
 	}
 	return c, nil
+}
+
+// replaceArgs returns the pairs of arguments that say how a put replaces the job that is there.
+func (c *callOptions) replaceArgs() []string {
+	o := c.unique
+	switch {
+	case o == nil || !o.replaces:
+		return nil
+	case o.keepsDue:
+		return []string{"replace", "due"}
+	case o.within != nil:
+		return []string{"replace", "delay", "within", wire.FormatSeconds(*o.within)}
+	}
+	return []string{"replace", "delay"}
 }
 
 // uniqueKey returns the key that is made of parts.

@@ -19,25 +19,57 @@ import (
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound]. Any number of callers may wait
-// for a job. All waits of a client share one subscription, which ends some seconds after the last
-// wait, or with [Client.Close].
+// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another shard,
+// where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a client
+// share one subscription, which ends some seconds after the last wait, or with [Client.Close].
+//
+// [OnProgress] hears how far the job is meanwhile.
 //
 // A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
 // what they wait for.
-func (c *Client) Wait(ctx context.Context, jid string) (Result, error) {
+func (c *Client) Wait(ctx context.Context, jid string, options ...WaitOption) (Result, error) {
 	if err := checkJobName("wait", jid); err != nil {
 		return Result{}, err
 	}
-	w := c.waits.join(c.prefix + channelDone + jid)
+	progress, err := waitOptions(jid, options)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.joinAndWait(ctx, jid, false, progress)
+}
+
+// waitOptions returns what hears of the progress of a job that is waited for, or nil.
+func waitOptions(jid string, options []WaitOption) (*progressTeller, error) {
+	o := callOptions{jid: jid}
+	err := applyOptions("wait", &o, options, WaitOption.applyWait)
+	if err != nil || o.onProgress == nil {
+		return nil, err
+	}
+	return &progressTeller{call: o.onProgress}, nil
+}
+
+// joinAndWait subscribes to a job and waits until it has ended. known says that it has existed.
+func (c *Client) joinAndWait(
+	ctx context.Context, jid string, known bool, progress *progressTeller,
+) (Result, error) {
+	channels := []string{c.prefix + channelDone + jid}
+	if progress != nil {
+		channels = append(channels, c.prefix+channelProgress+jid)
+	}
+	w := c.waits.join(channels...)
 	defer c.waits.leave(w)
-	return c.wait(ctx, jid, w)
+	return c.wait(ctx, jid, w, known, progress)
 }
 
 // WaitAll waits for several jobs as [Client.Wait] does, and returns their results in the order of
 // the jids. If it fails for some of them, their results are empty, and the error is that of the
 // first.
 func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) {
+	return waitAll(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+}
+
+// waitAll waits for several jobs at once.
+func waitAll(jids []string, wait func(jid string) (Result, error)) ([]Result, error) {
 	if err := checkNames("wait", "jid", jids); err != nil {
 		return nil, err
 	}
@@ -46,18 +78,24 @@ func (c *Client) WaitAll(ctx context.Context, jids ...string) ([]Result, error) 
 			return nil, err
 		}
 	}
-	return ask(jids, func(jid string) (Result, error) { return c.Wait(ctx, jid) })
+	return ask(jids, wait)
 }
 
 // asksAgain says how long to wait before asking for a job again, as its end may have gone unheard:
 // clients of other languages tell nobody, and a connection may break.
 var asksAgain = redisx.Backoff{First: time.Second, Longest: 15 * time.Second}
 
-// wait waits until the job has ended.
-func (c *Client) wait(ctx context.Context, jid string, w *waiter) (Result, error) {
-	known, missing := false, false
+// wait waits until the job has ended, and tells its progress. known says that it has existed.
+func (c *Client) wait(
+	ctx context.Context, jid string, w *waiter, known bool, progress *progressTeller,
+) (Result, error) {
+	args := []any{jid}
+	if progress != nil {
+		args = append(args, "progress")
+	}
+	missing := false
 	for asked := 1; ; asked++ {
-		if message, heard := w.listen(ctx, asksAgain.After(asked)); heard {
+		if message, heard := w.listen(ctx, asksAgain.After(asked), progress); heard {
 			if result, err, over := endOf(jid, message); over {
 				return result, err
 			}
@@ -65,7 +103,7 @@ func (c *Client) wait(ctx context.Context, jid string, w *waiter) (Result, error
 		if err := c.waiting(ctx, jid); err != nil {
 			return Result{}, err
 		}
-		reply, err := c.run(ctx, "await", jid, jid)
+		reply, err := c.run(ctx, "await", jid, args...)
 		if known && isPassing(err) {
 			continue
 		} else if err != nil {
@@ -82,6 +120,7 @@ func (c *Client) wait(ctx context.Context, jid string, w *waiter) (Result, error
 			return end.result(jid), nil
 		default:
 			known = true
+			progress.tell(end.Progress)
 		}
 	}
 }
@@ -107,6 +146,11 @@ func canceled(jid string) error {
 	return &Error{Op: "wait", Code: CodeCanceled, JID: jid, Message: "the job was canceled"}
 }
 
+func expired(jid string) error {
+	return &Error{Op: "wait", Code: CodeCanceled, JID: jid,
+		Message: "the job was canceled: its StartBy or TTL was over"}
+}
+
 // endOf returns what was published about the end of a job, and whether that is all.
 func endOf(jid, message string) (result Result, err error, over bool) {
 	end, err := decode[publishedEnd]("wait", message)
@@ -115,6 +159,8 @@ func endOf(jid, message string) (result Result, err error, over bool) {
 		return Result{}, nil, false
 	case end.isFinal():
 		return end.result(jid), nil, true
+	case end.Cause == "expired":
+		return Result{}, expired(jid), true
 	}
 	return Result{}, canceled(jid), end.State == "canceled"
 }
@@ -122,50 +168,73 @@ func endOf(jid, message string) (result Result, err error, over bool) {
 // A publishedEnd is what is published when a job has ended.
 type publishedEnd struct {
 	endReply
-	More bool `json:"more"` // it has a result, which is too long to be published
+	Cause string `json:"cause"` // why the job was canceled
+	More  bool   `json:"more"`  // it has a result, which is too long to be published
 }
 
 // Channels of waits.
 const (
-	channelDone  = "x:done:" // followed by a jid: the job has ended
-	channelWaits = "x:waits" // nothing is published
+	channelDone     = "x:done:"     // followed by a jid: the job has ended
+	channelProgress = "x:progress:" // followed by a jid: how far the job is
+	channelWaits    = "x:waits"     // nothing is published
 )
 
 // idleWaits is how long the subscription is kept after the last wait.
 var idleWaits = 10 * time.Second
 
-// A waiter waits for messages on a channel.
+// A waiter waits for the end of a job, and perhaps for its progress.
 type waiter struct {
-	channel string
-	ready   signal // there is a message, or it is time to ask
+	channels []string // of its end, and of its progress
+	ready    signal   // there is a message, or it is time to ask
+	doubted  bool     // messages may be about an earlier end of the job, and only mean that it is time
 
-	mu      sync.Mutex
-	message string // the last one
+	mu       sync.Mutex
+	message  string // the last one about its end
+	progress string // the last one about its progress
+	ask      bool   // it is time to ask
 }
 
-// listen returns the next message. It returns false if there is none, but it is time to ask, or the
-// context has ended.
-func (w *waiter) listen(ctx context.Context, patience time.Duration) (message string, heard bool) {
+// listen returns the next message about the end of the job, and tells its progress. It returns false
+// if there is none, but it is time to ask, or the context has ended.
+func (w *waiter) listen(
+	ctx context.Context, patience time.Duration, told *progressTeller,
+) (message string, heard bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-w.ready:
+	for {
+		progress, over := "", false
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-timer.C:
+			over = true
+		case <-w.ready:
+		}
+		w.mu.Lock()
+		message, progress, over = w.message, w.progress, over || w.ask
+		w.message, w.progress, w.ask = "", "", false
+		w.mu.Unlock()
+		if progress != "" {
+			told.hear(progress)
+		}
+		if message != "" || over {
+			return message, message != "" && !w.doubted
+		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	message, w.message = w.message, ""
-	return message, message != ""
 }
 
-// tell passes on a message; an empty one says that it is time to ask.
-func (w *waiter) tell(message string) {
-	if message != "" {
-		w.mu.Lock()
+// tell passes on a message of a channel; an empty one says that it is time to ask.
+func (w *waiter) tell(channel, message string) {
+	w.mu.Lock()
+	switch {
+	case message == "":
+		w.ask = true
+	case channel == w.channels[0]:
 		w.message = message
-		w.mu.Unlock()
+	default:
+		w.progress = message
 	}
+	w.mu.Unlock()
 	w.ready.notify()
 }
 
@@ -190,22 +259,24 @@ func newWaits(client *Client) *waits {
 	}
 }
 
-// join adds a waiter for a channel, and begins the subscription if there is none. The waiter is
-// told when its messages are heard.
-func (s *waits) join(channel string) *waiter {
-	w := &waiter{channel: channel, ready: newSignal()}
+// join adds a waiter for channels, and begins the subscription if there is none. The waiter is told
+// when the messages of each are heard.
+func (s *waits) join(channels ...string) *waiter {
+	w := &waiter{channels: channels, ready: newSignal()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.ready.notify()
+		w.tell("", "")
 		return w
 	}
-	if s.waiters[channel] == nil {
-		s.waiters[channel] = map[*waiter]bool{}
-	}
-	s.waiters[channel][w] = true
-	if s.heard[channel] {
-		w.ready.notify()
+	for _, channel := range channels {
+		if s.waiters[channel] == nil {
+			s.waiters[channel] = map[*waiter]bool{}
+		}
+		s.waiters[channel][w] = true
+		if s.heard[channel] {
+			w.tell(channel, "")
+		}
 	}
 	if !s.running {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -219,10 +290,12 @@ func (s *waits) join(channel string) *waiter {
 func (s *waits) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.waiters[w.channel], w)
-	if len(s.waiters[w.channel]) == 0 {
-		delete(s.waiters, w.channel)
-		s.changed.notify()
+	for _, channel := range w.channels {
+		delete(s.waiters[channel], w)
+		if len(s.waiters[channel]) == 0 {
+			delete(s.waiters, channel)
+			s.changed.notify()
+		}
 	}
 }
 
@@ -332,7 +405,7 @@ func (s *waits) handle(notice redisx.Notice) {
 		s.heard[notice.Channel] = true
 	}
 	for w := range s.waiters[notice.Channel] {
-		w.tell(notice.Payload)
+		w.tell(notice.Channel, notice.Payload)
 	}
 }
 
@@ -342,7 +415,7 @@ func (s *waits) tellAll() {
 	defer s.mu.Unlock()
 	for _, waiters := range s.waiters {
 		for w := range waiters {
-			w.tell("")
+			w.tell("", "")
 		}
 	}
 }

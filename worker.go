@@ -33,6 +33,7 @@ type Worker struct {
 	loop     *workLoop
 	observer *observer
 	outbox   *outbox
+	progress *progressKeeper
 
 	quit    latch // take no more jobs
 	quiet   latch // after quit: no job is held, and the server knows all outcomes
@@ -93,6 +94,7 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	w.locks = newLockKeeper(own, w.log, w.lost)
 	w.ahead = newPrefetch(cfg.Prefetch, w.giveBackOverdue)
 	w.loop = newWorkLoop(w)
+	w.progress = newProgressKeeper(w.loop.due)
 	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.loop.due)
 	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady, w.lookAgain)
 	return w, nil

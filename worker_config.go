@@ -37,7 +37,7 @@ type WorkerConfig struct {
 	// MaxRunTime ends a handler's context after a time, with the cause [ErrMaxRunTime]. The
 	// worker keeps the job's lock: the job is complete if the handler still returns
 	// nil, and is retried if it returns an error. The option [MaxRunTime] sets it
-	// for one klass.
+	// for one klass. A job with [RunFor] may have less time.
 	//
 	// Defaults to 0, which means never, as -1 does.
 	MaxRunTime time.Duration

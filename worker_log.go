@@ -86,6 +86,10 @@ func (l *workerLog) isNews(klass string) bool {
 	return true
 }
 
+func (l *workerLog) progressRefused(err error) {
+	l.logger.Warn("qless: the server refuses the progress of jobs", withHint(err)...)
+}
+
 func (l *workerLog) renewalFailed(jobs int, err error) {
 	l.logger.Warn("qless: could not renew locks", "jobs", jobs, "error", err)
 }

@@ -76,17 +76,20 @@ func (l *workLoop) run(ctx context.Context) {
 
 // An exchange is what the loop has to do.
 type exchange struct {
-	reports []*report
-	room    int  // how many jobs to ask for
-	ahead   int  // how many more to ask for, which no idle worker could take
-	leave   bool // no more jobs are wanted: the worker is no longer idle
-	done    bool // the worker has stopped, and the server knows everything
+	reports  []*report
+	progress []*progressReport
+	room     int  // how many jobs to ask for
+	ahead    int  // how many more to ask for, which no idle worker could take
+	leave    bool // no more jobs are wanted: the worker is no longer idle
+	done     bool // the worker has stopped, and the server knows everything
 }
 
 // wants is how many jobs to ask for in all.
 func (e exchange) wants() int { return e.room + e.ahead }
 
-func (e exchange) isAnything() bool { return len(e.reports) > 0 || e.wants() > 0 || e.leave }
+func (e exchange) isAnything() bool {
+	return len(e.reports) > 0 || len(e.progress) > 0 || e.wants() > 0 || e.leave
+}
 
 // next takes what there is to do. The reports then belong to the caller, until it tells the
 // outbox that they are done.
@@ -95,7 +98,7 @@ func (l *workLoop) next() exchange {
 	w.checkQuiet()
 	quiet := w.isQuiet()
 	load := w.load()
-	e := exchange{reports: load.reports}
+	e := exchange{reports: load.reports, progress: w.progress.take(load.reports)}
 	stopping := load.state == workerStopping
 	idle, ready := l.demand()
 	switch {
@@ -188,6 +191,7 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	w := l.w
 	defer w.checkQuiet()
 	defer w.outbox.done()
+	away := l.sendProgress(ctx, e.progress)
 	looked := false
 	if e.room > 0 {
 		l.setReady(false) // first: a queue may appear during the look-up
@@ -210,8 +214,8 @@ func (l *workLoop) exchange(ctx context.Context, e exchange) {
 	switch {
 	case len(e.reports) > 0 || asks:
 		l.after(ctx, l.send(ctx, e, asks))
-	case looked:
-		l.after(ctx, nil)
+	case looked || len(e.progress) > 0:
+		l.after(ctx, away)
 	default:
 		w.health.asksNothing()
 	}

@@ -54,6 +54,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
 	}
+	a.hold.progress = w.progress
 	job.hold = &a.hold
 	a.lock.extend(sent, reserved.heartbeat)
 	return a
@@ -113,7 +114,7 @@ func (w *Worker) releaseUnknown(a *activeJob) {
 
 // call calls the handler, wrapped in the middleware. It turns a panic into an error.
 func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
-	if limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime); limit > 0 {
+	if limit := w.maxRunTime(a); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)
 		defer cancel()
@@ -125,6 +126,15 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 		}
 	}()
 	return w.wrap(a.route.handler)(ctx, a.job)
+}
+
+// maxRunTime returns how long a job may run. Without a limit, it is not positive.
+func (w *Worker) maxRunTime(a *activeJob) time.Duration {
+	limit := cmp.Or(a.route.maxRunTime, w.cfg.MaxRunTime)
+	if own := a.job.RunFor; own > 0 && (limit <= 0 || own < limit) {
+		return own
+	}
+	return limit
 }
 
 // ranTooLong turns the error of a handler's context into an [ErrMaxRunTime] if that is why the

@@ -2,16 +2,18 @@
 -- publishes that on PREFIX x:done:<jid>.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
--- Returns  as result does
+-- ARGV     NOW, jid [, 'progress']
+-- Returns  as result does. With 'progress', the JSON of a job that has not ended and has said how far
+--          it is has a member for that; PREFIX x:progress:<jid> tells the rest
 -- Errors   Job()
--- Cost     1 command; 3 if the job has not ended
+-- Cost     1 command; 3 if the job has not ended, 4 with its progress
 -- Repeat   safe
 -- Needs    hget hmget hset
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/options.lua"
+-- @include "lib/progress.lua"
 -- @include "lib/result.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
@@ -21,6 +23,9 @@ if found and not ended then
   local stored = call('hget', key, 'x:o')
   if not (stored and has_option(stored, 'w')) then
     call('hset', key, 'x:o', with_letter(stored, 'w'))
+  end
+  if stored and ARGV[3] == 'progress' then
+    found = string.sub(found, 1, -2) .. progress_member(jid, stored) .. '}'
   end
 end
 return found

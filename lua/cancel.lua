@@ -6,31 +6,19 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
---          zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
 
--- @include "lib/base.lua"
--- @include "lib/check.lua"
--- @include "lib/ended.lua"
+-- @include "lib/cancel.lua"
 -- @include "lib/events.lua"
--- @include "lib/failures.lua"
--- @include "lib/json.lua"
--- @include "lib/tags.lua"
--- @include "lib/wake.lua"
--- @include "lib/work.lua"
 
 local among = {}
 for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  for _, dependent in ipairs(call('smembers', job_key(ARGV[i]) .. '-dependents')) do
-    if not among[dependent] then
-      reject('Cancel', ARGV[i] .. ' is a dependency of ' .. dependent ..
-        ' but is not mentioned to be canceled')
-    end
-  end
+  check_dependents(ARGV[i], among)
 end
 
 -- Reads the jobs, each once.
@@ -38,45 +26,9 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    local key = job_key(jid)
-    if not jobs[jid] then
-      jobs[jid] = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-      jobs[jid].dependencies = call('smembers', key .. '-dependencies')
-    end
+    jobs[jid] = jobs[jid] or read_job_to_cancel(jid)
   end
   return jobs
-end
-
-local function cancel(jid, job)
-  local key = job_key(jid)
-  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-  if state == 'complete' then
-    return
-  end
-  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-  publish('log', message)
-  if worker and worker ~= '' then
-    try('zrem', worker_key(worker), jid)
-    publish('w:' .. worker, message)
-  end
-  if queue then
-    leave_queue(queue, jid)
-  end
-  if state == 'running' and queue then
-    wake_for_slot(queue)
-  end
-  for _, other in ipairs(job.dependencies) do
-    try('srem', job_key(other) .. '-dependents', jid)
-  end
-  if state == 'failed' then
-    forget_failure(jid, queue, failure)
-  end
-  remove_tags(jid, names_of(job[5]), 1)
-  call('del', key, key .. '-history', key .. '-dependencies')
-  publish_tracked('canceled', jid)
-  if job[6] then
-    job_ended(jid, job[6], 'canceled')
-  end
 end
 
 must_publish()
@@ -84,7 +36,7 @@ local jobs, jids = read_jobs(), {}
 local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  cancel(jid, jobs[jid])
+  cancel_job(jid, jobs[jid])
   if jobs[jid][1] ~= 'complete' then
     jobs[jid] = gone
   end

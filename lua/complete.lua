@@ -9,9 +9,9 @@
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
---          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"

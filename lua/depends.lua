@@ -6,8 +6,9 @@
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
---          sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore zrem zscore
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
+--          zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

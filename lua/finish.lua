@@ -20,9 +20,9 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
---          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"

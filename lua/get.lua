@@ -6,7 +6,7 @@
 -- Errors   Job()
 -- Cost     4 commands
 -- Repeat   safe
--- Needs    exists hdel hmget lrange rpush smembers zscore
+-- Needs    exists hdel hget hmget lrange rpush smembers zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

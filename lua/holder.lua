@@ -6,7 +6,7 @@
 -- Errors   Holder()
 -- Cost     2 commands
 -- Repeat   safe
--- Needs    get hmget time
+-- Needs    get hmget lrange time
 
 -- @include "lib/check.lua"
 -- @include "lib/unique.lua"

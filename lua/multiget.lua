@@ -6,7 +6,7 @@
 -- Errors   none
 -- Cost     4 commands a job
 -- Repeat   safe
--- Needs    exists hdel hmget lrange rpush smembers zscore
+-- Needs    exists hdel hget hmget lrange rpush smembers zscore
 
 -- @include "lib/jobs.lua"
 

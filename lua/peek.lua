@@ -2,19 +2,22 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, count
--- Returns  a JSON array of at most count jobs
+-- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
+--          over about 1000
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
---          zcount zincrby zrangebyscore zrem zrevrange zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
+--          zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
+-- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/work.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
@@ -22,13 +25,20 @@ local count = whole('Peek', 'count', ARGV[3])
 
 local out = {}
 
+-- The maximum number of jobs whose lives have ended that are passed over.
+local MAX_PASSED = 1000
+
+local passed = 0
+
 -- Appends the jobs to out, and removes those that are gone from the key. Returns how many remain.
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = find_job(try, jid)
-    if job then
-      out[#out + 1] = job
+    local job = read_job(try, jid)
+    if job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
+      passed = passed + 1
+    elseif job[JID] then
+      out[#out + 1] = job_json(job, is_tracked(jid))
     elseif may_write(key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -45,7 +55,7 @@ if recur or scheduled then
   bring_due(queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count do
+while #out < count and passed < MAX_PASSED do
   local jids = call('zrevrange', work, shown, shown + count - #out - 1)
   if #jids == 0 then
     break

@@ -4,6 +4,7 @@
 -- ARGV     NOW, queue, worker, count [, 'timed' or '' [, lock]]
 -- Returns  a JSON array of at most count jobs, fewer when the queue has fewer,
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
+--          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
 --          popped_at, since when it is this worker's; both as text.
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
@@ -12,9 +13,10 @@
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrange lrem ltrim
---          publish rpop rpush sadd scard sismember smembers srem time zadd zcount zincrby zmscore
---          zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
+--          zcount zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -56,15 +58,17 @@ local out, show = {}, timed and timed_json or popped_json
 count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
   local jids = open_queue(queue, settings, count) -- lost jobs
-  if #jids == 0 then
-    jids = take_work(call, queue, count)
+  local more = within(count)
+  if #jids == 0 and more > 0 then
+    jids = take_work(call, queue, more)
   end
   while #jids > 0 do
     lock(queue, jids, worker, settings, show, out)
-    if #out == count then
+    more = within(count - #out)
+    if more <= 0 then
       break
     end
-    jids = take_work(call, queue, count - #out)
+    jids = take_work(call, queue, more)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

@@ -8,13 +8,15 @@
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
--- Needs    del exists expire hdel hget hkeys hmget hset lindex lpush lrange ltrim publish rpop
---          rpush sismember smembers time zadd zcard zmscore zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
+--          zcard zincrby zmscore zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 
 local queue = required('Queue', 'queue', ARGV[2])
@@ -35,4 +37,4 @@ end
 local out = {}
 lock(queue, {jid}, worker, settings, popped_json, out)
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return '[' .. out[1] .. ']'
+return dropped > 0 and '[{}]' or '[' .. out[1] .. ']'

@@ -5,15 +5,15 @@
 --          besides all jids are fresh random ones, or ''),
 --          then for each job, at most 1000: queue, jid, klass, data, delay, n, and n arguments:
 --          the other pairs of put
--- Returns  nil, or an array with an array for each job that is there and left as it is because of
---          the pair if: its place among the jobs from 0, its jid, its state
+-- Returns  nil, or an array with an array for each put that has left a job as it is, or replaced
+--          one: its place among the jobs from 0, and the two values that put returns
 -- Errors   Queue(), Put(); nothing is written then
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"
@@ -61,8 +61,8 @@ if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  local found = put(ARGV[2], several and grouped() or {items}, items)
-  if found and found[1] then
-    return found
+  local left = put(ARGV[2], several and grouped() or {items}, items)
+  if left and left[1] then
+    return left
   end
 end

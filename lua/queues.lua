@@ -7,8 +7,8 @@
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
 -- Repeat   safe
--- Needs    exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount zincrby
---          zrange zrangebyscore zrem
+-- Needs    del exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount
+--          zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"

@@ -13,7 +13,8 @@
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
 --                    none of a queue with a max-concurrency, nor after one
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
---          as text, '0' when there may be more; the queue for whose next due job this worker
+--          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
+--          lives had ended; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
@@ -27,16 +28,17 @@
 --          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
 --          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
--- Needs    del exists expire get hdel hget hincrby hkeys hmget hset lindex lpush lrem ltrim publish
---          pubsub|numsub rpop rpush sadd scard set sismember smembers smismember srem time zadd
---          zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank
---          zrevrange zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish pubsub|numsub rpop rpush sadd scard set sismember smembers
+--          smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 
@@ -320,6 +322,9 @@ end
 local function take_from(i, out)
   local expired, more = open(i, #out)
   lock_from(i, expired, out)
+  if dropped > 0 then
+    more = within(more)
+  end
   while more > 0 do
     local jids = take_work(take, queues[i], more)
     if #jids == 0 then
@@ -328,6 +333,9 @@ local function take_from(i, out)
     local before = #out
     lock_from(i, jids, out)
     more = more - (#out - before)
+    if dropped > 0 then
+      more = within(more)
+    end
   end
 end
 
@@ -336,7 +344,7 @@ local function take_ordered(out)
   local i = string.find(marks, chosen, 1, true)
   while i do
     take_from(i, out)
-    if missing(#out) == 0 then
+    if missing(#out) == 0 or dropped >= MAX_DROPPED then
       return
     end
     i = string.find(marks, chosen, i + 1, true)
@@ -366,7 +374,7 @@ end
 -- Takes a job for each turn, of the have[i] jobs of queue i. Returns how many turns found no job
 -- because it is gone.
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, missing(#out))
+  local turns, shares = deal(have, within(missing(#out)))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
@@ -414,7 +422,7 @@ local function take_round_robin(out) -- cold
       end
     end
     local gone = take_turns(have, more, out)
-  until gone == 0
+  until gone == 0 or dropped >= MAX_DROPPED
 end
 
 local function by_due(a, b)
@@ -510,7 +518,7 @@ end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 local wait, claimed, listens = 0, '', true
 local listeners
-if #out < count then
+if #out < count and dropped < MAX_DROPPED then
   wait, claimed = become_idle()
   listeners, listens = count_listeners()
 else

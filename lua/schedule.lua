@@ -7,9 +7,9 @@
 -- Errors   Schedule(), and those of put
 -- Cost     2 commands more than put
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 --
 -- The hash x:schedules has, by id, when each schedule was last due.
 

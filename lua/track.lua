@@ -8,7 +8,7 @@
 -- Errors   Track() when there is no such job
 -- Cost     2 commands; none: 4 for each tracked job
 -- Repeat   safe
--- Needs    exists hdel hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
+-- Needs    exists hdel hget hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -7,7 +7,7 @@
 -- Cost     4 commands, 4 a queue, 6 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
---          sadd set srem time zadd zcard zpopmax zpopmin zscore
+--          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

@@ -6,8 +6,8 @@
 -- Errors   Unfail.job() when there is no such job, or it has not failed
 -- Cost     12 commands
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrem ltrim publish rpush
---          sadd set srem time zadd zcard zpopmax zpopmin zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
+--          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -2,10 +2,11 @@
 -- publishes that on PREFIX x:done:<jid>.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
--- Returns  as result does
+-- ARGV     NOW, jid [, 'progress']
+-- Returns  as result does. With 'progress', the JSON of a job that has not ended and has said how far
+--          it is has a member for that; PREFIX x:progress:<jid> tells the rest
 -- Errors   Job()
--- Cost     1 command; 3 if the job has not ended
+-- Cost     1 command; 3 if the job has not ended, 4 with its progress
 -- Repeat   safe
 -- Needs    hget hmget hset
 
@@ -14,6 +15,11 @@ local prefix = KEYS[1]
 
 
 local seldom1
+
+
+
+
+
 
 
 
@@ -27,6 +33,31 @@ local text, letter = ...
     return letter .. '|{}'
   end
   return seldom1('has_option', text, letter) and text or letter .. text
+elseif which == 'progress_member' then
+local jid, stored = ...
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
 elseif which == 'read_end' then
 local run, jid = ...
 local function result_field(state, time, result)
@@ -70,6 +101,9 @@ if found and not ended then
   local stored = call('hget', key, 'x:o')
   if not (stored and seldom1('has_option', stored, 'w')) then
     call('hset', key, 'x:o', seldom1('with_letter', stored, 'w'))
+  end
+  if stored and ARGV[3] == 'progress' then
+    found = string.sub(found, 1, -2) .. seldom1('progress_member', jid, stored) .. '}'
   end
 end
 return found

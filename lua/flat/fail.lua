@@ -6,9 +6,9 @@
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin zrangebyscore
---          zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
 
 
 local call = redis.call
@@ -50,9 +50,11 @@ end
 
 
 
+
+
+
+
 local seldom1
-
-
 
 
 
@@ -65,7 +67,6 @@ end
 
 
 
-
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -73,6 +74,8 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+
+
 
 
 
@@ -96,8 +99,37 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
 end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
@@ -111,20 +143,79 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -151,6 +242,15 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
 local function record(key, text, cap)
   local length = try('rpush', key .. '-history', text)
   if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
@@ -163,9 +263,32 @@ local function adopt_history(jid, text)
     seldom1('move_history', jid, text)
   end
 end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -208,11 +331,44 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -220,36 +376,47 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  seldom1('file_failure', jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  ended(jid, stored, 'failed')
+  if keep then
+    seldom1('file_failure', jid, group, keep, stored)
   end
 end
-local function tell(jid, other, group)
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+  if runs then
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -257,20 +424,19 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
 local function read_end(run, jid)
   local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
@@ -327,18 +493,35 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
-local function publish_end(jid, state)
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > 65536 then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-  if state ~= 'canceled' and has_option(stored, 'r') then
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
-    publish_end(jid, state)
+    publish_end(jid, state, forgotten)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -346,6 +529,10 @@ end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
 
 local function not_owned(area, jid, owner, state, worker, time, since)
@@ -446,7 +633,20 @@ end
     end
   end
 elseif which == 'file_failure' then
-local jid, keep = ...
+local jid, group, keep, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -465,18 +665,6 @@ local function names_of(text)
     end
   end
   return found
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
 end
 local function uncount_failure(queue, failure)
   local at = finite(failure.when)
@@ -505,36 +693,89 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function delete_failed(jid, forced)
   local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
   if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
   end
   local details = list_of(job[3])
   leave_group(jid, details, -1)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  return false
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
 end
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
   for i = 1, #old do
-    if delete_failed(old[i]) then
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
       call('zadd', filed, stamp, old[i])
     else
       call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
     end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
   end
 elseif which == 'result_field' then
 local state, time, result = ...
@@ -597,8 +838,9 @@ local function fail(worker, item)
   end
   local cap, keep
   do
-    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-    cap, keep = finite(values[1], 100), values[2]
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+      'jobs-failed-history-count')
+    cap, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
@@ -632,9 +874,11 @@ local function fail(worker, item)
       end
     end
   end
-  seldom1('file_failure', jid, keep)
   if item.stored then
     job_ended(jid, item.stored, 'failed')
+  end
+  if keep then
+    seldom1('file_failure', jid, group, keep, item.stored)
   end
 end
 

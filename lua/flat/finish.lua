@@ -20,9 +20,9 @@
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex lpush lrem ltrim
---          publish rpop rpush sadd scard smembers srem time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
+--          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -97,6 +97,10 @@ if not usual then
 end
 
 
+
+
+
+
 local seldom1
 
 
@@ -131,51 +135,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function undepend(jid, other)
-  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -192,6 +151,139 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -201,15 +293,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
@@ -251,18 +334,6 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
   end
 end
 local function add_failure(jid, group)
@@ -323,42 +394,13 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -377,11 +419,91 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -389,36 +511,47 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
   end
 end
-local function tell(jid, other, group)
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+  if runs then
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -426,20 +559,19 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -499,18 +631,35 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
-local function publish_end(jid, state)
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > 65536 then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
-  if state ~= 'canceled' and has_option(stored, 'r') then
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
-    publish_end(jid, state)
+    publish_end(jid, state, forgotten)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -518,7 +667,12 @@ end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
+
 
 
 
@@ -546,8 +700,16 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -555,16 +717,75 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -594,6 +815,25 @@ end
   end
   call('del', dependents)
   each_slice(call, 'sadd', dependents, stuck)
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -695,25 +935,6 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
 local function delete_job(jid)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'tags')
@@ -721,7 +942,7 @@ local function delete_job(jid)
     return
   end
   do
-    local jid, tags, first = jid, names_of(job[2]), 1
+    local jid, tags, first = jid, seldom1('names_of', job[2]), 1
     for i = first, #tags do
       do
         local jid, tag = jid, tags[i]
@@ -771,69 +992,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function know_queue(queue)
-  local queues = prefix .. 'queues'
-  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-    try('zrem', prefix .. 'x:queues', queue)
-    do
-      local queue = queue
-      try('publish', prefix .. 'x:queues', queue)
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-end
-local function keep_delay(key, delay, means_none)
-  if delay > 0 then
-    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
-    call('hdel', key, 'x:undelayed')
-  elseif means_none and call('hexists', key, 'scheduled') == 1 then
-    call('hset', key, 'x:undelayed', '1')
-  end
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -870,6 +1028,9 @@ local function merge_options(old, given, ended)
       letters = letters .. letter
     end
   end
+  if not string.find(letters, '[st]') then
+    values.put = nil
+  end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 local function write_options(key, old, given)
@@ -879,6 +1040,143 @@ local function write_options(key, old, given)
   elseif text then
     call('hset', key, 'x:o', text)
   end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function know_queue(queue)
+  local queues = prefix .. 'queues'
+  if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+    try('zrem', prefix .. 'x:queues', queue)
+    do
+      local queue = queue
+      try('publish', prefix .. 'x:queues', queue)
+    end
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function keep_delay(key, delay, means_none)
+  if delay > 0 then
+    call('hset', key, 'scheduled', string.format('%.17g', (now + delay)))
+    call('hdel', key, 'x:undelayed')
+  elseif means_none and call('hexists', key, 'scheduled') == 1 then
+    call('hset', key, 'x:undelayed', '1')
+  end
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function renew_lifetimes(text)
+  local letters, values = split_options(text)
+  if not string.find(letters, '[st]') then
+    return text
+  end
+  values.put = math.floor(now)
+  return letters .. '|' .. cjson.encode(values)
 end
 local function array(list)
   if #list == 0 then
@@ -895,15 +1193,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
@@ -945,28 +1234,6 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
-  end
-end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
   end
 end
 local function add_failure(jid, group)
@@ -1027,42 +1294,13 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -1081,11 +1319,101 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
   end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -1093,36 +1421,47 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
   end
 end
-local function tell(jid, other, group)
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+  if runs then
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -1130,24 +1469,23 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
     local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
@@ -1214,6 +1552,9 @@ end
   if item.result then
     mark_result(item.key)
   end
+  if item.stored and has_lifetime(item.stored) then
+    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, jid)
@@ -1231,7 +1572,7 @@ end
     state = 'scheduled'
     call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + delay)), jid)
   else
-    call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(item.priority, 0) - now / 10000000000), jid)
+    call('zadd', prefix .. 'q:' .. queue .. '-work', score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -1246,7 +1587,7 @@ local function needed(jid, list, first, before)
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -1273,25 +1614,6 @@ local function link(jid, others, added)
     end
   end
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
   local others, problem = needed(item.jid, item.depends, 1, {})
   if problem then
     return problem
@@ -1300,7 +1622,7 @@ end
   local change = item.change
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
-    change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
+    change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
     change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
@@ -1317,6 +1639,15 @@ end
     local failed = link(item.jid, others, {})
     return failed and failed.err
   end
+elseif which == 'remembered' then
+local items = ...
+  local kept = {}
+  for i = 1, #items do
+    if not items[i].forgotten then
+      kept[#kept + 1] = items[i]
+    end
+  end
+  return kept
 end
 end
 local function any_dependents(items, more)
@@ -1542,7 +1873,7 @@ local function complete(worker, items)
       end
     end
   end
-  local done, finished = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned
+  local done, finished, forgetting = ('[' .. string.format('%d', now) .. ',"done"' .. (nil and ',' .. nil or '') .. ']'), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -1580,8 +1911,30 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+        repeat
+          local jid = item.jid
+          local key = prefix .. 'j:' .. jid
+          local job = try('hmget', key, 'state', 'tags')
+          if job[1] ~= 'complete' then
+            break
+          end
+          do
+            local jid, tags, first = jid, seldom1('names_of', job[2]), 1
+            for i = first, #tags do
+              do
+                local jid, tag = jid, tags[i]
+                if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+                  if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+                    call('zrem', prefix .. 'tags', tag)
+                  end
+                end
+              end
+            end
+          end
+          call('del', key, key .. '-history', key .. '-dependencies')
+        until true
+        item.forgotten, forgetting = true, true
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -1589,32 +1942,35 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    repeat
-      local items, keep_seconds, keep_count = finished, finite(config[1], 604800), finite(config[2], 50000)
-      local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
-      for i = 2, #items do
-        scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
-      end
-      if type(try('zadd', completed, unpack(scored))) == 'table' then
-        break
-      end
-      local before
+    local kept = forgetting and seldom1('remembered', finished) or finished
+    if #kept > 0 then
       repeat
-        local seconds = -keep_seconds
-        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-          if #digits == 10 and decimals ~= '.000000' then
-            before = digits .. decimals
-            break
-          end
+        local items, keep_seconds, keep_count = kept, finite(config[1], 604800), finite(config[2], 50000)
+        local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
+        for i = 2, #items do
+          scored[2 * i - 1], scored[2 * i] = stamp, items[i].jid
         end
-        before = string.format('%.17g', (now + seconds))
+        if type(try('zadd', completed, unpack(scored))) == 'table' then
+          break
+        end
+        local before
+        repeat
+          local seconds = -keep_seconds
+          if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+            local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+            if #digits == 10 and decimals ~= '.000000' then
+              before = digits .. decimals
+              break
+            end
+          end
+          before = string.format('%.17g', (now + seconds))
+        until true
+        local excess = call('zcard', completed) - keep_count
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
+          seldom1('prune', before, excess, 100 + #items)
+        end
       until true
-      local excess = call('zcard', completed) - keep_count
-      if excess > 0 or call('zcount', completed, '0', before) > 0 then
-        seldom1('prune', before, excess, 100 + #items)
-      end
-    until true
+    end
     do
       local items, special = finished, special
       local queue, suffix
@@ -1917,8 +2273,8 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function publish_queue(queue)
   try('publish', prefix .. 'x:queues', queue)
@@ -1927,6 +2283,19 @@ local function know_unlisted(queue)
   local listed = try('zscore', prefix .. 'queues', queue)
   if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
     publish_queue(queue)
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
   end
 end
 local function list_of(text)
@@ -1938,15 +2307,6 @@ local function list_of(text)
     return list
   end
   return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
 end
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
@@ -1975,18 +2335,6 @@ local function move_history(jid, text)
   for _, stage in ipairs(list_of(text)) do
     if type(stage) == 'table' then
       move_stage(key, stage)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
     end
   end
 end
@@ -2048,42 +2396,13 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -2100,6 +2419,89 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
     end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
   end
 end
 local function result_field(state, time, result)
@@ -2231,8 +2633,9 @@ local function fail(worker, item)
   end
   local cap, keep
   do
-    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-    cap, keep = finite(values[1], 100), values[2]
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+      'jobs-failed-history-count')
+    cap, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
   do
     local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
@@ -2242,9 +2645,11 @@ local function fail(worker, item)
     end
   end
   tally_failure(item.current)
-  file_failure(jid, keep)
   if item.stored then
     job_ended(jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(jid, group, keep, item.stored)
   end
 end
 local function exhaust(worker, item, queue, group, failure)
@@ -2262,9 +2667,11 @@ local function exhaust(worker, item, queue, group, failure)
   give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
-  file_failure(item.jid, keep)
   if item.stored then
     job_ended(item.jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(item.jid, group, keep, item.stored)
   end
 end
 local function retry(worker, item)

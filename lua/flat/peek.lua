@@ -2,12 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, count
--- Returns  a JSON array of at most count jobs
+-- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
+--          over about 1000
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
---          zcount zincrby zrangebyscore zrem zrevrange zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
+--          zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -52,6 +53,101 @@ end
 
 
 
+
+
+
+
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  repeat
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    do
+      local texts = list
+      if #texts == 0 then
+        history = '[]'
+        break
+      elseif #texts == 1 then
+        history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
+      end
+      history = '[' .. table.concat(texts, ',') .. ']'
+      break
+    end
+    history = nil
+  until true
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":[],"dependencies":[]'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+end
 
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -134,6 +230,73 @@ end
   return ok and encoded or '{}'
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -249,22 +412,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -292,21 +457,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'options_member' then
-local text = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
 local function array(list)
@@ -317,104 +467,92 @@ local function array(list)
 end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
 end
-local function find_job(run, jid)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '[]'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":[],"dependencies":[]'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
     end
   end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 end
 
 local queue
@@ -470,12 +608,15 @@ do
   count = amount
 end
 local out = {}
+local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = find_job(try, jid)
-    if job then
-      out[#out + 1] = job
+    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+    if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+      passed = passed + 1
+    elseif job[13] then
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -491,7 +632,7 @@ if recur or scheduled then
   seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count do
+while #out < count and passed < 1000 do
   local jids = call('zrevrange', work, shown, shown + count - #out - 1)
   if #jids == 0 then
     break

@@ -7,28 +7,38 @@
 --          {"initial_delay": seconds, "factor": n}, which says how long a job whose worker has
 --          lost its lock waits before it is handed out again;
 --          o LETTERS|JSON: options of the job's field x:o, as lib/options.lua says. An existing job
---          keeps those of its own that neither o nor drop names;
+--          keeps those of its own that neither o nor drop names. s and t are in seconds from now;
 --          drop letters: options that an existing job loses;
+--          at time: when the job can be popped, in place of the delay;
 --          if absent, finished or idle: a job that is there is left as it is, unless it is complete
 --          or failed (finished), or unless it is not running (idle);
+--          batch jid: the job becomes a member of this batch, unless it is left as it is;
+--          replace delay or due: if another job holds the unique key of the option u, the job takes
+--          its place, with a delay that begins again (delay), or due when it was (due); or it waits
+--          for that one if it is running. A job that has the jid of the put is left as it is;
+--          within n: with replace delay, at most n seconds after the first put of the waiting job;
 --          new 1 in place of checked 1: the same, from a caller whose jid is a fresh random one. A
 --          job that is there comes from the same call, sent before, and is left as it is
 -- Returns  the jid; an array of the jid and the state of the job that is there, when that is left
---          as it is because of the pair if
+--          as it is because of the pair if, or of its unique key; an array of the jid of the job
+--          that was replaced and "replaced"
 -- Errors   Queue(), Put(); nothing is written then
--- Cost     a new job: 6 commands, 3 more for each tag or dependency
+-- Cost     a new job: 6 commands, 3 more for each tag or dependency; 2 more with a lifetime, and those
+--          of cancel for up to two jobs whose lives have ended
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex lpush lrem ltrim
---          publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
+--          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 
-
 local none = {}
+
+
+
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -44,6 +54,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
+
 
 
 local seldom1
@@ -67,14 +79,87 @@ local seldom1
 
 
 
-local claiming, watching = false, false
+
+
+
+
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+
 
 
 
 
 
 seldom1 = function(which, ...)
-if which == 'wake_for' then
+if which == 'fair_score' then
+local queue, priority, stored, known = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+elseif which == 'wake_for' then
 local queue, delay = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -142,6 +227,9 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local function options(area, first, last)
   local found = {}
   if last < first then
@@ -157,65 +245,6 @@ local function options(area, first, last)
     found[ARGV[i]] = ARGV[i + 1]
   end
   return found
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function needed(jid, list, first, before)
-  local others = {}
-  for i = first, #list do
-    local other = list[i]
-    local state = before[other] or try('hget', prefix .. 'j:' .. other, 'state')
-    if type(state) == 'table' then
-      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
-    elseif state and state ~= 'complete' and other ~= jid then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-local function link(jid, others, added)
-  for i = 1, 2 * #others do
-    local other = others[math.ceil(i / 2)]
-    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
-    if i % 2 == 0 then
-      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
-    end
-    local reply = try('sadd', key, member)
-    if reply == 1 then
-      added[#added + 1] = {key, member}
-    elseif reply ~= 0 then
-      for j = 1, #added do
-        call('srem', added[j][1], added[j][2])
-      end
-      return {key = key, member = member, err = reply.err}
-    end
-  end
-end
-local function undepend(jid, other)
-  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -247,7 +276,149 @@ local function merge_options(old, given, ended)
       letters = letters .. letter
     end
   end
+  if not string.find(letters, '[st]') then
+    values.put = nil
+  end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function is_batch(stored)
+  return stored and has_option(stored, 'b')
+end
+local function read_batch(area, jid)
+  local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+local function waits_for(item, jid)
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+local function read_batches(area, batches, items)
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function needed(jid, list, first, before)
+  local others = {}
+  for i = first, #list do
+    local other = list[i]
+    local state = other == 'x:open' and 'open' or before[other] or try('hget', prefix .. 'j:' .. other, 'state')
+    if type(state) == 'table' then
+      return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
+    elseif state and state ~= 'complete' and other ~= jid then
+      others[#others + 1] = other
+    end
+  end
+  return others
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+local function renew_lifetimes(text)
+  local letters, values = split_options(text)
+  if not string.find(letters, '[st]') then
+    return text
+  end
+  values.put = math.floor(now)
+  return letters .. '|' .. cjson.encode(values)
 end
 local function list_of(text)
   if not text then
@@ -301,18 +472,6 @@ end
 local function adopt_history(jid, text)
   if text then
     move_history(jid, text)
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
   end
 end
 local function forget_failure(jid, queue, failure)
@@ -369,6 +528,18 @@ local function forget_failure(jid, queue, failure)
     end
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -383,21 +554,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -423,6 +600,87 @@ local function claim_again(jid, stored)
   if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
     return claim
   end
+end
+local function set_options(item, old, first, jid)
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch('dfw', '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+local function set_due(item, due)
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function due_of(jid, queue, job)
+  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
+  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+local function replace_job(item, jid, held)
+  local put_as, key = item.jid, prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+local function take_over(item, earlier)
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+local function known_as(item, earlier, holder, held)
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+local function follow(item, jid)
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
 end
 local function difference(list, other, first)
   local gone, kept = {}, {}
@@ -454,11 +712,27 @@ local function keep_options(item, old, state)
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  local drop = given.drop or ''
+  if not ended and is_over(item.jid, old, 'waiting') then
+    drop = drop .. 'st'
+  end
+  if has_option(old, 'p') then
+    drop = drop .. 'p'
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
+  if has_lifetime(text or old) then
+    text = renew_lifetimes(text or old)
+    mortal = true
+  end
+  item.options = text or old
   if text then
+    item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 local function read_old(item)
   local key, depends = item.key, item.depends
@@ -496,19 +770,40 @@ local function is_left(condition, state)
   end
   return true
 end
-local function read_holder(item, claims)
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+local function is_gone(jid, found)
+  return found[2] and is_over(jid, found[2], found[1])
+end
+local function read_holder(item, before, claims)
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 local function keep_claim(item, claims)
   local key = item.claim.k
@@ -520,30 +815,42 @@ local function keep_claim(item, claims)
 end
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      do
+        local area, message = 'Put', 'Job ' .. item.jid .. ' is named twice'
+        error(area .. '(): ' .. message)
+      end
+    end
+    local found = condition and call('hmget', item.key, 'state', 'x:o') or none
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
+      item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    do
-      local area, message = 'Put', problem
-      error(area .. '(): ' .. message)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      do
+        local area, message = 'Put', problem
+        error(area .. '(): ' .. message)
+      end
     end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -595,25 +902,43 @@ local function change_claim(item)
     release_claim(item.jid, item.claimed, 'canceled')
   end
 end
-  local before, claims, added, refused = {}, {}, {}, {}
+local function must_link(jid, others, added)
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member)
+  end
+end
+local function link_members(jid, members, added)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member)
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -624,7 +949,7 @@ end
       leave(item, worker)
     end
   end
-  return refused
+  return found
 elseif which == 'fractional_score' then
 local n, priority = ...
 local function finite(text, default)
@@ -681,6 +1006,33 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function grow_batches(batches)
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -693,20 +1045,24 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', (finite(job[2], 0) - now / 10000000000)
-  if due then
-    state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then
@@ -723,21 +1079,37 @@ local function free(jid, released)
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
 end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
   end
-  return '', {}
+  return gone
 end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
 end
 local function list_of(text)
   if not text then
@@ -800,18 +1172,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
 local function add_failure(jid, group)
   local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
   if type(reply) == 'table' then
@@ -846,42 +1206,13 @@ local function leave_group(jid, failure, count)
     end
   end
 end
-local function delete_failed(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-local function file_failure(jid, keep)
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return finite(values[1], 100), values[2]
 end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
@@ -924,11 +1255,91 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     end
   end
 end
-local function fail_dependent(jid, queue, message)
-  local key, group = prefix .. 'j:' .. jid, 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
   end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -936,36 +1347,47 @@ local function fail_dependent(jid, queue, message)
   local cap, keep = read_failing()
   mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
   try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  file_failure(jid, keep)
-  return true
-end
-local function let_run(jid, other)
-  undepend(jid, other)
-  if call('scard', prefix .. 'j:' .. jid .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', prefix .. 'j:' .. jid .. '-dependencies', other)
-    call('sadd', prefix .. 'j:' .. other .. '-dependents', jid)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
   end
 end
-local function tell(jid, other, group)
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+  if runs then
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 local function group_of(jid)
   local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
@@ -973,24 +1395,23 @@ local function group_of(jid)
   return type(group) == 'string' and group or ''
 end
 local function tell_dependents(jid, ended)
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
     for i = 1, math.min(#dependents, 1000 - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
-local function watch(jid, ended)
+local function watch(jid, ended, some)
   local failed = {}
-  for _, other in ipairs(try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
     local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then
@@ -1063,19 +1484,36 @@ local function release_claim(jid, stored, state)
     call('del', unique_key(claim.k))
   end
 end
-local function publish_end(jid, state)
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > 65536 then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
   end
   try('publish', prefix .. ('x:done:' .. jid), message)
 end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
 local function job_ended(jid, stored, state)
-  if state ~= 'canceled' and has_option(stored, 'r') then
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
   if has_option(stored, 'w') then
-    publish_end(jid, state)
+    publish_end(jid, state, forgotten)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -1083,12 +1521,827 @@ local function job_ended(jid, stored, state)
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
     end
   end
+elseif which == 'enter_lives' then
+local items = ...
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally_expired(queue)
+  local day = (now - now % 86400)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+  if try('hincrby', key, 'expired', 1) == 1 then
+    expire_stats(key, day)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  if type(failure.group) == 'string' then
+    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    do
+      local group = failure.group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_dependents(jid, ended)
+  local failed, at, told, minded = {jid}, 1, 0, 0
+  while failed[at] and told < 1000 do
+    local other = failed[at]
+    local group = group_of(other)
+    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
+    for i = 1, math.min(#dependents, 1000 - told) do
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
+    end
+    at, told = at + 1, told + #dependents
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function hand_back(stored)
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+local function job_ended(jid, stored, state)
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_dependents(jid, job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
+end
+local function canceled_with_options(jid, stored, how)
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
+local function cancel_job(jid, job, how)
+  local key = prefix .. 'j:' .. jid
+  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  if state == 'complete' then
+    return
+  end
+  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+  try('publish', prefix .. 'log', message)
+  if worker and worker ~= '' then
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+    try('publish', prefix .. ('w:' .. worker), message)
+  end
+  if queue then
+    do
+      local queue, jid = queue, jid
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+    end
+  end
+  if state == 'running' and queue then
+    do
+      local queue = queue
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        wake(queue)
+      end
+    end
+  end
+  for _, other in ipairs(job.dependencies) do
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  end
+  if state == 'failed' then
+    do
+      local jid, queue, failure = jid, queue, failure
+      local details
+      repeat
+        local text = failure
+        if not text then
+          details = {}
+          break
+        end
+        local ok, list = pcall(cjson.decode, text)
+        if ok and type(list) == 'table' then
+          details = list
+          break
+        end
+        details = {}
+      until true
+      do
+        local jid, failure, count = jid, details
+        if type(failure.group) == 'string' then
+          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+          do
+            local group = failure.group
+            if call('exists', prefix .. 'f:' .. group) == 0 then
+              try('srem', prefix .. 'failures', group)
+            end
+          end
+        end
+      end
+      do
+        local queue, failure = queue, details
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      do
+        local jids = {jid}
+        do
+          local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jid, tags, first = jid, names_of(job[5]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+  do
+    local channel, jid = 'canceled', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  if job[6] then
+    canceled_with_options(jid, job[6], how or 'canceled')
+  end
+end
+local function fail_expired(jid, job)
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
+    return false
+  end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
+  if worker ~= '' then
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+    publish('w:' .. worker, cjson.encode({
+      jid = jid, worker = worker, event = 'canceled', queue = queue,
+    }))
+  end
+  if job[1] == 'running' then
+    wake_for_slot(queue)
+  end
+  return true
+end
+local function delete_expired(jid, tags)
+  local key = prefix .. 'j:' .. jid
+  try('zrem', prefix .. 'completed', jid)
+  remove_tags(jid, names_of(tags), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+  note_life(jid)
+end
+local function expire_job(jid, job)
+  local key, state = prefix .. 'j:' .. jid, job[1]
+  if try('exists', key .. '-dependents') == 1 then
+    if state == 'failed' then
+      return false
+    end
+    return fail_expired(jid, job)
+  end
+  job.dependencies = try('smembers', key .. '-dependencies')
+  cancel_job(jid, job, 'expired')
+  return true
+end
+local function end_life(jid, as)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  if state == 'failed' then
+    since = finite(list_of(job[3]).when, now)
+  end
+  local ends = state and end_of_life(jid, stored, as or state, since)
+  if ends and ends <= now then
+    if state == 'complete' then
+      delete_expired(jid, job[5])
+      return true
+    elseif expire_job(jid, job) then
+      if state ~= 'failed' then
+        tally_expired(job[2] or '')
+      end
+      return true
+    end
+    ends = now + 60
+  elseif state == 'running' and has_option(stored, 's') then
+    ends = earlier(ends, now + 60)
+  end
+  note_life(jid, ends)
+  return false
+end
+local function end_lives(limit)
+  local ended = 0
+  local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
+  for i = 1, #due do
+    ended = ended + (end_life(due[i]) and 1 or 0)
+  end
+  return ended
+end
+  local entries, put = {}, 0
+  for i = 1, #items do
+    local item = items[i]
+    local text = item.text or item.given.o
+    if text and has_lifetime(text) then
+      local _, values = split_options(text)
+      local ends = end_in_state(values, 'waiting')
+      if ends then
+        entries[#entries + 1], entries[#entries + 2] = string.format('%.17g', ends), item.jid
+      end
+      put = put + 1
+    end
+  end
+  each_slice(try, 'zadd', prefix .. 'x:until', entries)
+  end_lives(math.min(2 * put, 100))
 elseif which == 'add_given' then
 local item, given = ...
 local function finite(text, default)
@@ -1114,6 +2367,21 @@ local function number(area, name, text)
     end
   end
   return n
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
 end
 local function names(area, name, text)
   if not text then
@@ -1205,6 +2473,50 @@ local function read_options(area, text, checked)
   end
   return text
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function read_share(area, text)
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function renew_lifetimes(text)
+  local letters, values = split_options(text)
+  if not string.find(letters, '[st]') then
+    return text
+  end
+  values.put = math.floor(now)
+  return letters .. '|' .. cjson.encode(values)
+end
+local function read_lifetimes(area, text, delay)
+  local letters, values = split_options(text)
+  if letters == '' then
+    reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+  end
+  for letter in string.gmatch(letters, '[stkK]') do
+    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    local least = letter == 'K' and -1 or 0
+    if not seconds or seconds < least or seconds == 0 and is_time then
+      reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+    elseif is_time and seconds <= delay then
+      reject(area, (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds ..
+        ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+    end
+    values[letter] = is_time and now + seconds or seconds
+  end
+  return renew_lifetimes(letters .. '|' .. cjson.encode(values))
+end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
     return false
@@ -1230,6 +2542,17 @@ local function read_claim(area, text)
   end
   return claim
 end
+local function read_replace(area, given)
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -1241,16 +2564,26 @@ local function more_fields(backoff, options)
   end
   return more
 end
-local function read_rare(given, checked)
+local function read_rare(given, checked, delay)
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
     read_options('Put', given.o, checked)
+    if has_lifetime(given.o) then
+      given.o, mortal = read_lifetimes('Put', given.o, delay), true
+    end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -1258,8 +2591,11 @@ end
   if given.depends then
     item.depends = read_dependencies('Put', given.depends)
   end
-  if given.o or given['if'] or given.backoff then
-    item.more = read_rare(given, item.checked)
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
   end
   item.priority = given.priority and number('Put', 'priority', given.priority)
   item.retries = given.retries and number('Put', 'retries', given.retries)
@@ -1386,7 +2722,7 @@ do
     item = job
   end
   local items = {item}
-  local found
+  local left
   do
     local worker, groups, in_order = ARGV[at], {items}, items
     do
@@ -1395,7 +2731,7 @@ do
       end
     end
     local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-    local plain, idle = #groups == 1 and not claiming, false
+    local plain, idle = #groups == 1 and not claiming and not batches, false
     for i = 1, #in_order do
       local item = in_order[i]
       local key = prefix .. 'j:' .. item.jid
@@ -1421,9 +2757,9 @@ do
       known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
       plain = plain and existing == (known_empty and 1 or 0)
     end
-    local refused
+    local found
     if not plain then
-      refused = seldom1('prepare', worker, groups, in_order)
+      found = seldom1('prepare', worker, groups, in_order)
     end
     for g = 1, #groups do
       if groups[g][1] then
@@ -1458,10 +2794,13 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score
-                if item.priority or not first then
+                local score, share = item.score or false, turns and (item.share or item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
                   score = seldom1('fractional_score', n, item.priority)
-                else
+                elseif not score then
                   score = n == 0 and first or string.format('-0.%016d', digits + n)
                 end
                 if n == 0 then
@@ -1560,13 +2899,16 @@ do
         end
       end
     end
-    if watching then
+    if watching or batches then
       seldom1('watch_all', in_order)
     end
-    found = refused
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
   end
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end

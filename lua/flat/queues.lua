@@ -7,8 +7,8 @@
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
 -- Repeat   safe
--- Needs    exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount zincrby
---          zrange zrangebyscore zrem
+-- Needs    del exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount
+--          zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -37,6 +37,9 @@ end
 
 
 
+
+
+
 local function bring_due(queue, recur, scheduled, limit)
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -47,6 +50,73 @@ local function finite(text, default)
 end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
 end
 local function list_of(text)
   if not text then
@@ -163,22 +233,24 @@ local function spawn_all(queue, limit)
     end
   end
 end
-local function priority_of(jid)
-  local priority = try('hget', prefix .. 'j:' .. jid, 'priority')
-  if type(priority) == 'string' then
-    return priority
-  end
-  return not priority and call('exists', prefix .. 'j:' .. jid) == 1 and '0'
-end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end

@@ -63,8 +63,11 @@ end
 
 
 
-local seldom1
 
+
+
+
+local seldom1
 
 
 

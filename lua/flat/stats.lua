@@ -2,13 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, date (any time of that day)
--- Returns  JSON {retries, failed, failures, wait, run}; wait and run are
+-- Returns  JSON {retries, failed, failures, wait, run}, and expired, if any jobs have; wait and run are
 --          {count, mean, std, histogram}; the histogram has 60 seconds, 59 minutes, 23 hours and
 --          6 days
 -- Errors   Stats()
--- Cost     3 commands
+-- Cost     4 commands
 -- Repeat   safe
--- Needs    hmget time
+-- Needs    hget hmget time
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -109,11 +109,13 @@ local function summary(kind)
   end
   return {count = count, mean = finite(values[2], 0), std = std, histogram = histogram}
 end
+local expired = finite(call('hget', prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue, 'expired'), 0)
 local counts = call('hmget', prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue, 'retries', 'failed', 'failures')
 return cjson.encode({
   retries = finite(counts[1], 0),
   failed = finite(counts[2], 0),
   failures = finite(counts[3], 0),
+  expired = expired > 0 and expired or nil,
   wait = summary('wait'),
   run = summary('run'),
 })

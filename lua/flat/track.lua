@@ -8,7 +8,7 @@
 -- Errors   Track() when there is no such job
 -- Cost     2 commands; none: 4 for each tracked job
 -- Repeat   safe
--- Needs    exists hdel hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
+-- Needs    exists hdel hget hmget lrange publish rpush smembers time zadd zcard zrange zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -81,6 +81,7 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
+
 
 
 
@@ -168,8 +169,15 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
-elseif which == 'options_member' then
-local text = ...
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -178,15 +186,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function options_member(text)
   local letters = split_options(text)
   if letters == '' then
     return ''
   end
   return ',"x":' .. string.match(text, '|(.*)$')
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored)
 end
 end
 local function job_json(job, tracked, more, newest)
@@ -263,7 +287,7 @@ local function job_json(job, tracked, more, newest)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('options_member', job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
 end
 
 local tracked = prefix .. 'tracked'

@@ -7,7 +7,7 @@
 -- Cost     7 commands, 6 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
---          sadd set srem time zadd zcard zpopmax zpopmin zscore
+--          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 local function whole(area, name, text)
   local amount
@@ -210,6 +210,84 @@ local function split_options(text)
   end
   return '', {}
 end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  if not string.find(letters, '[st]') then
+    values.put = nil
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
+local function has_lifetime(text)
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
@@ -224,21 +302,27 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
 local function holder_of(name)
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -258,6 +342,10 @@ end
   local claim = claim_again(job.jid, job.stored)
   if claim then
     write_claim(job.jid, claim)
+  end
+  if has_lifetime(job.stored) then
+    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
+    note_life(job.jid)
   end
 end
 end

@@ -8,8 +8,10 @@
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/policies.lua"
@@ -126,6 +128,9 @@ local function advance(item, cap) -- cold
   if item.result then
     mark_result(item.key)
   end
+  if item.stored and has_lifetime(item.stored) then
+    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+  end
   if part == 'depends' then
     settle(item, 'depends', queue)
     call('zadd', queue_key(queue, 'depends'), stamp, jid)
@@ -143,7 +148,7 @@ local function advance(item, cap) -- cold
     state = 'scheduled'
     call('zadd', queue_key(queue, 'scheduled'), exact(now + delay), jid)
   else
-    call('zadd', queue_key(queue, 'work'), work_score(now, item.priority), jid)
+    call('zadd', queue_key(queue, 'work'), score_of(queue, item.priority, item.stored, {}), jid)
   end
   settle(item, state, queue)
   note_filled(queue)
@@ -308,6 +313,17 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 
+-- Those of the items whose jobs were not deleted.
+local function remembered(items) -- cold
+  local kept = {}
+  for i = 1, #items do
+    if not items[i].forgotten then
+      kept[#kept + 1] = items[i]
+    end
+  end
+  return kept
+end
+
 -- Whether any of the jobs has dependents, or the key more exists.
 local function any_dependents(items, more)
   local keys = {more, unpack(items)}
@@ -353,7 +369,7 @@ local function complete(worker, items)
   for i = 1, special and #queues or 0 do
     publish_each_tracked('completed', queues[i].jids)
   end
-  local done, finished = entry(now, '"done"', nil), owned
+  local done, finished, forgetting = entry(now, '"done"', nil), owned, false
   for i = 1, #owned do
     local item = owned[i]
     if item.grace then
@@ -372,8 +388,9 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored then
-        job_ended(item.jid, item.stored, 'complete')
+      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+        delete_job(item.jid)
+        item.forgotten, forgetting = true, true
       end
       if finished ~= owned then
         finished[#finished + 1] = item
@@ -381,8 +398,11 @@ local function complete(worker, items)
     end
   end
   if #finished > 0 then
-    keep(finished, finite(config[1], DEFAULT_JOBS_HISTORY),
-      finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    local kept = forgetting and remembered(finished) or finished
+    if #kept > 0 then
+      keep(kept, finite(config[1], DEFAULT_JOBS_HISTORY),
+        finite(config[2], DEFAULT_JOBS_HISTORY_COUNT))
+    end
     announce(finished, special)
   end
   for i = 1, #queues do

@@ -3,8 +3,12 @@
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
+
+-- What an open batch waits for besides its members: no job has this jid, so nobody completes it.
+local OPEN = 'x:open'
 
 -- The jobs in the list, from first on, that a job has to wait for: those that exist, or are put
 -- before it by this call, and are not complete. Or nil, and why one of them can't be read.
@@ -12,7 +16,7 @@ local function needed(jid, list, first, before) -- cold
   local others = {}
   for i = first, #list do
     local other = list[i]
-    local state = before[other] or try('hget', job_key(other), 'state')
+    local state = other == OPEN and 'open' or before[other] or try('hget', job_key(other), 'state')
     if type(state) == 'table' then
       return nil, 'Job ' .. other .. ' can not be read: ' .. state.err
     elseif state and state ~= 'complete' and other ~= jid then
@@ -65,14 +69,14 @@ end
 -- that is impossible, or nil.
 local function free(jid, released) -- cold
   local key = job_key(jid)
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed')
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
   local queue, due = job[1], released and not job[4] and finite(job[3])
   if not queue then
     return
   end
-  local state, place, score = 'waiting', queue_key(queue, 'work'), work_score(now, job[2])
-  if due then
-    state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  local state, place, score = 'scheduled', queue_key(queue, 'scheduled'), job[3]
+  if not due then
+    state, place, score = 'waiting', queue_key(queue, 'work'), score_of(queue, job[2], job[5], {})
   end
   local reply = try('zadd', place, score, jid)
   if type(reply) == 'table' then

@@ -4,6 +4,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/tags.lua"
@@ -90,24 +91,24 @@ local function spawn_all(queue, limit)
   end
 end
 
--- The priority of an existing job.
+-- The priority of an existing job, and its options.
 local function priority_of(jid)
-  local priority = try('hget', job_key(jid), 'priority')
-  if type(priority) == 'string' then
-    return priority
+  local job = try('hmget', job_key(jid), 'priority', 'x:o')
+  if job[1] then
+    return job[1], job[2]
   end
-  return not priority and call('exists', job_key(jid)) == 1 and '0'
+  return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
 end
 
 local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work = {}
+  local work, turns = {}, {}
   for _, jid in ipairs(due) do
-    local priority = priority_of(jid)
+    local priority, stored = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = work_score(now, priority)
+      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or work_score(now, priority)
       work[#work + 1] = jid
     end
   end

@@ -1,31 +1,58 @@
--- What follows when a job that has options ends for good: it is complete, failed or canceled.
+-- What follows when a job that has options ends for good: it is complete, failed, canceled or expired.
 
 -- @include "lib/base.lua"
+-- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/result.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/unique.lua"
 
 -- The largest message, in bytes, that says how a job has ended. A larger one only has the state.
 local LARGEST_END = 65536
 
--- Tells those who wait for a job how it has ended.
-local function publish_end(jid, state) -- cold
-  local message = state ~= 'canceled' and read_end(try, jid)
-  if not message or #message > LARGEST_END then
-    message = '{"state":"' .. state .. '"' .. (message and ',"more":true' or '') .. '}'
+-- Whether a job in this last state has a record.
+local function is_an_end(state) -- cold
+  return state == 'complete' or state == 'failed'
+end
+
+-- Tells those who wait for a job how it has ended, with everything if its record is not kept.
+local function publish_end(jid, state, forgotten) -- cold
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > LARGEST_END and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
   end
   publish('x:done:' .. jid, message)
 end
 
--- Called after the job was written, with its stored options as they were before, and its last state.
+-- Notes how long the record of a job with a lifetime is kept, or deletes it if it has failed and is
+-- not kept.
+local function keep_record(jid, stored, state, forgotten) -- cold
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+
+-- Called after the job was written, with its stored options as they were before, and its last state:
+-- complete, failed, canceled, or expired if its life has ended. Returns whether the caller is to
+-- delete the record of a complete job.
 local function job_ended(jid, stored, state) -- cold
-  if state ~= 'canceled' and has_option(stored, 'r') then
+  local mortal = has_lifetime(stored)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
     keep_result(job_key(jid), state)
   end
   if has_option(stored, 'w') then
-    publish_end(jid, state)
+    publish_end(jid, state, forgotten)
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
@@ -33,4 +60,8 @@ local function job_ended(jid, stored, state) -- cold
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end

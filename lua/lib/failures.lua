@@ -7,10 +7,6 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/stats.lua"
--- @include "lib/tags.lua"
-
--- The maximum number of old failed jobs that one failure deletes.
-local MAX_DELETED = 100
 
 -- Adds a job to a group. Returns the server's error if that fails.
 local function add_failure(jid, group)
@@ -62,51 +58,6 @@ local function forget_failure(jid, queue, failure)
   leave_group(jid, details)
   uncount_failure(queue, details)
   unfile_failures({jid})
-end
-
--- Deletes a job that failed long ago, unless it has not failed any more. Returns whether it stays
--- because others depend on it.
-local function delete_failed(jid) -- cold
-  local key = job_key(jid)
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags')
-  if job[1] ~= 'failed' then
-    return false
-  elseif try('exists', key .. '-dependents') == 1 then
-    return true
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, names_of(job[4]), 1)
-  call('del', key, key .. '-history')
-  return false
-end
-
--- Files a job that has failed, if there is a time for which failed jobs are kept, and deletes those
--- that failed earlier. One that others depend on is kept for that time again.
-local function file_failure(jid, keep) -- cold
-  local seconds = finite(keep, -1)
-  if seconds < 0 then
-    return
-  end
-  local filed = prefix .. 'failed-jobs-list'
-  if type(try('zadd', filed, stamp, jid)) == 'table' then
-    return
-  end
-  local old = call('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, MAX_DELETED)
-  for i = 1, #old do
-    if delete_failed(old[i]) then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-    end
-  end
-end
-
--- The settings for failing a job: the length of its history, and how long failed jobs are kept.
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history')
-  return history_cap(values[1]), values[2]
 end
 
 -- The failure field of a failed job.

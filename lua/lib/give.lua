@@ -8,6 +8,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/result.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -91,9 +92,11 @@ local function fail(worker, item)
   local cap, keep = read_failing()
   record(item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap)
   tally_failure(item.current)
-  file_failure(jid, keep)
   if item.stored then
     job_ended(jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(jid, group, keep, item.stored)
   end
 end
 
@@ -113,9 +116,11 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
-  file_failure(item.jid, keep)
   if item.stored then
     job_ended(item.jid, item.stored, 'failed')
+  end
+  if keep then
+    file_failure(item.jid, group, keep, item.stored)
   end
 end
 

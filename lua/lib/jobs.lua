@@ -5,6 +5,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/progress.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
 
@@ -48,9 +49,15 @@ local function relations_json(jid)
   return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
 end
 
--- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and failure are stored as JSON. The members
--- are written one by one, because a table of them would be expensive, in the order that cjson would
--- give them. Most numbers are the defaults, which need not be read.
+-- The members of the JSON of a job that has options.
+local function extra_members(jid, stored) -- cold
+  return options_member(stored) .. progress_member(jid, stored)
+end
+
+-- The JSON of a job, with the text more at its end, and newest as for history_json. Tags and failure
+-- are stored as JSON. The members are written one by one, because a table of them would be
+-- expensive, in the order that cjson would give them. Most numbers are the defaults, which need not
+-- be read.
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[JID], job[TAGS], job[FAILURE]
   adopt_history(jid, job[HISTORY])
@@ -82,7 +89,7 @@ local function job_json(job, tracked, more, newest)
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[OPTIONS] and options_member(job[OPTIONS]) or '') .. (more or '') .. '}'
+    (job[OPTIONS] and extra_members(jid, job[OPTIONS]) or '') .. (more or '') .. '}'
 end
 
 -- The JSON of one job, or nil. With try, a key of another type counts as no job.

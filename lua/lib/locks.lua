@@ -7,10 +7,13 @@
 -- @include "lib/clock.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/expiry.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/wake.lua"
@@ -19,6 +22,22 @@
 -- The field grace of a job that gets no grace period, though its worker was not notified. To
 -- scripts of other clients it says, as 1 does, that there is nothing to wait for.
 local NO_GRACE = '1.0'
+
+-- The maximum number of jobs that a call drops because their lives have ended.
+local MAX_DROPPED = 1000
+
+-- How many jobs this call has dropped.
+local dropped = 0
+
+-- Drops a job that is to be handed out, or goes on running, if its life has ended. Returns whether it
+-- has. The state is the one that it would have.
+local function drop_expired(jid, stored, state) -- cold
+  if not is_over(jid, stored, state) or not end_life(jid, state) then
+    return false
+  end
+  dropped = dropped + 1
+  return true
+end
 
 -- Notifies the worker and gives it the grace period.
 local function warn(queue, jid, worker, grace, cap)
@@ -41,9 +60,11 @@ local function fail_lost(queue, jid, worker, own_queue, stored, settings) -- col
   publish('log', cjson.encode({
     jid = jid, event = 'failed', group = group, worker = worker, message = message,
   }))
-  file_failure(jid, settings.keep_failed)
   if stored then
     job_ended(jid, stored, 'failed')
+  end
+  if settings.keep_failed then
+    file_failure(jid, group, settings.keep_failed, stored)
   end
 end
 
@@ -101,6 +122,9 @@ local function give_again(queue, jid, job, worker, settings)
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
+  if job[9] and drop_expired(jid, job[9], 'waiting') then
+    return nil
+  end
   local delay
   if job[7] or settings.initial_delay then
     delay = backoff_delay(job[7], job[8], remaining, settings)
@@ -114,27 +138,40 @@ local function give_again(queue, jid, job, worker, settings)
   return jid
 end
 
--- Handles at most limit expired locks. Returns the jids to hand out.
+-- Handles one expired lock. Returns the jid if it is to be handed out.
+local function expire_lock(queue, jid, settings)
+  local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
+    'state', 'backoff', 'retries', 'x:o')
+  local worker, warned, grace = job[1] or '', tonumber(job[2]) == 1, settings.grace
+  if not job[1] and not job[6] then
+    call('zrem', queue_key(queue, 'locks'), jid)
+    return nil
+  end
+  adopt_history(jid, job[4])
+  if job[9] and drop_expired(jid, job[9], 'running') then
+    return nil
+  end
+  try('zrem', worker_key(worker), jid)
+  local sudden = grace <= 0 or is_sudden(job[2], job[9])
+  if sudden or not warned then
+    warn(queue, jid, worker, grace, settings.cap)
+  end
+  if sudden or warned then
+    return give_again(queue, jid, job, worker, settings)
+  end
+end
+
+-- Handles at most limit expired locks, and one more for each job whose life has ended. Returns the
+-- jids to hand out.
 local function expire(queue, limit, settings)
-  local locks, grace = queue_key(queue, 'locks'), settings.grace
   local taken = {}
-  for _, jid in ipairs(call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, limit)) do
-    local job = try('hmget', job_key(jid), 'worker', 'grace', 'remaining', 'history', 'queue',
-      'state', 'backoff', 'retries', 'x:o')
-    local worker, warned = job[1] or '', tonumber(job[2]) == 1
-    if not job[1] and not job[6] then
-      call('zrem', locks, jid)
-    else
-      adopt_history(jid, job[4])
-      try('zrem', worker_key(worker), jid)
-      local sudden = grace <= 0 or is_sudden(job[2], job[9])
-      if sudden or not warned then
-        warn(queue, jid, worker, grace, settings.cap)
-      end
-      if sudden or warned then
-        taken[#taken + 1] = give_again(queue, jid, job, worker, settings)
-      end
+  while limit > 0 do
+    local before = dropped
+    local ended = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, limit)
+    for _, jid in ipairs(ended) do
+      taken[#taken + 1] = expire_lock(queue, jid, settings)
     end
+    limit = math.min(dropped - before, MAX_DROPPED - dropped)
   end
   each_slice(call, 'zrem', queue_key(queue, 'work'), taken)
   return taken

@@ -73,6 +73,9 @@ local function merge_options(old, given, ended) -- cold
       letters = letters .. letter
     end
   end
+  if not string.find(letters, '[st]') then
+    values.put = nil -- see lib/lifetimes.lua
+  end
   return letters == '' and '' or letters .. '|' .. cjson.encode(values)
 end
 

@@ -14,6 +14,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/work.lua"
 
 -- The maximum number of jobs that one failure tells: others go on waiting.
@@ -32,12 +33,10 @@ local function read_policy(area, text) -- cold
   return true
 end
 
--- Fails a job because the one named in the failure of the message did. Returns whether it has.
-local function fail_dependent(jid, queue, message) -- cold
-  local key, group = job_key(jid), 'failed-dependency'
-  if add_failure(jid, group) then
-    return false
-  end
+-- Fails a job of which no worker says so, and calls ended for it, as job_ended, with its options. The
+-- caller has added it to its failure group.
+local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
+  local key = job_key(jid)
   leave_queue(queue, jid)
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
@@ -47,41 +46,53 @@ local function fail_dependent(jid, queue, message) -- cold
   publish('log', cjson.encode({
     jid = jid, event = 'failed', worker = '', group = group, message = message,
   }))
-  file_failure(jid, keep)
-  return true
-end
-
--- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting.
-local function let_run(jid, other) -- cold
-  undepend(jid, other)
-  if call('scard', job_key(jid) .. '-dependencies') == 0 and free(jid, true) then
-    call('sadd', job_key(jid) .. '-dependencies', other)
-    call('sadd', job_key(other) .. '-dependents', jid)
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
   end
 end
 
--- Tells a job that one it waits for, other, has failed. Returns the job's options if it has failed
--- because of that.
-local function tell(jid, other, group) -- cold
+-- Ends the wait of a job for one that has failed. If it can't go on, it keeps waiting. Returns
+-- whether it does not.
+local function let_run(jid, other) -- cold
+  local dependencies = job_key(jid) .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', job_key(other) .. '-dependents', jid)
+  return true
+end
+
+-- Tells a job that one it waits for, other, has failed. Returns whether the job minds, and its options
+-- if it has failed because of that. ended is as above.
+local function tell(jid, other, group, ended) -- cold
   local key = job_key(jid)
   local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
   local letters, values = split_options(job[3])
   local policy = values.f
   if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
     or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
   call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if policy['do'] == 'run' then
-    let_run(jid, other)
-  elseif fail_dependent(jid, job[2],
-    'It depends on ' .. other .. ', which has failed in ' .. group) then
-    return job[3]
+  if runs then
+    return true
   end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1) -- its dependents are told later
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
 end
 
 local function group_of(jid) -- cold
@@ -92,28 +103,28 @@ end
 
 -- Tells the jobs that wait for one that has failed, and those that wait for these if they fail too.
 -- ended is called for each that fails, as job_ended. What was told before is not told again, so that
--- this may be called for any failed job.
+-- this may be called for any failed job. Returns how many jobs minded.
 local function tell_dependents(jid, ended) -- cold
-  local failed, at, told = {jid}, 1, 0
+  local failed, at, told, minded = {jid}, 1, 0, 0
   while failed[at] and told < MAX_TOLD do
     local other = failed[at]
     local group = group_of(other)
     local dependents = try('smembers', job_key(other) .. '-dependents')
     for i = 1, math.min(#dependents, MAX_TOLD - told) do
-      local stored = tell(dependents[i], other, group)
-      if stored then
-        ended(dependents[i], string.gsub(stored, '^(%a*)d', '%1', 1), 'failed')
-        failed[#failed + 1] = has_option(stored, 'd') and dependents[i] or nil
-      end
+      local minds, stored = tell(dependents[i], other, group, ended)
+      minded = minded + (minds and 1 or 0)
+      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
     end
     at, told = at + 1, told + #dependents
   end
+  return minded
 end
 
--- Watches the jobs that a job with a policy, which was just written, waits for; ended is as above.
-local function watch(jid, ended) -- cold
+-- Watches the jobs that a job with a policy, which was just written, waits for: all, or only some;
+-- ended is as above.
+local function watch(jid, ended, some) -- cold
   local failed = {}
-  for _, other in ipairs(try('smembers', job_key(jid) .. '-dependencies')) do
+  for _, other in ipairs(some or try('smembers', job_key(jid) .. '-dependencies')) do
     local key = job_key(other)
     local job = try('hmget', key, 'state', 'x:o')
     if job[1] and not (job[2] and has_option(job[2], 'd')) then

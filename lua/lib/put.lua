@@ -4,17 +4,22 @@
 -- one set, adding them to it is the first write, so nothing has to be read.
 
 -- @include "lib/base.lua"
+-- @include "lib/batch.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
+-- @include "lib/expiry.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
+-- @include "lib/replace.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/surface.lua"
@@ -23,8 +28,12 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Whether jobs of this call claim unique keys, and whether some want to know if others fail.
-local claiming, watching = false, false
+-- Whether jobs of this call claim unique keys, whether some want to know if others fail, and whether
+-- some have lifetimes. If some have a fair share of their queue, turns is a table.
+local claiming, watching, mortal, turns = false, false, false, false
+
+-- The batches that get members by this call, by jid, or false.
+local batches = false
 
 -- Fields of a job that few puts set, with their values.
 local function more_fields(backoff, options) -- cold
@@ -48,11 +57,27 @@ local function keep_options(item, old, state) -- cold
     item.claim = ended and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
-  local text = merge_options(old, item.given, ended)
+  local given = item.given
+  local drop = given.drop or ''
+  if not ended and is_over(item.jid, old, 'waiting') then
+    drop = drop .. 'st'
+  end
+  if has_option(old, 'p') then
+    drop = drop .. 'p' -- progress ends with any put
+  end
+  local text = merge_options(old, {o = given.o, drop = drop}, ended)
+  if has_lifetime(text or old) then
+    text = renew_lifetimes(text or old)
+    mortal = true
+  end
+  item.options = text or old
   if text then
+    item.text = text
     item.more = more_fields(item.given.backoff, text)
     item.old.optionless = text == ''
   end
+  item.share = has_option(text or old, 'g') and (text or old)
+  turns = turns or item.share and {}
 end
 
 -- Reads an existing job that will be overwritten. Fields that the item lacks stay as they were.
@@ -97,21 +122,45 @@ local function is_left(condition, state)
   return true
 end
 
--- Finds out whether another job has the unique key that an item claims. claims holds the items that
--- have claimed keys before it.
-local function read_holder(item, claims) -- cold
-  local claim = item.given.claim
-  local holder, state = holder_of(claim.k)
-  local earlier = claims[claim.k]
-  if earlier then
-    holder, state = earlier.jid, earlier.waits and 'depends' or
-      earlier.delay > 0 and 'scheduled' or 'waiting'
+-- Whether the life of a job that is there, of which state and options were found, has ended, although
+-- nobody has deleted it yet.
+local function is_gone(jid, found) -- cold
+  return found[2] and is_over(jid, found[2], found[1])
+end
+
+-- Finds out whether another job has the unique key that an item claims, and if so, whether the item
+-- replaces it. before and claims are as in read_before.
+local function read_holder(item, before, claims) -- cold
+  local given = item.given
+  local claim, earlier = given.claim, claims[given.claim.k]
+  local holder, state, held = holder_of(claim.k)
+  local known = given.replace and known_as(item, earlier, holder, held)
+  if earlier and not earlier.left then
+    holder, held = earlier.jid, earlier.given.claim or earlier.claim
+    state = earlier.waits and 'depends' or earlier.delay > 0 and 'scheduled' or 'waiting'
   end
-  if holder and holder ~= item.jid then
+  if known then
+    item.left, item.holder = 'replaced', known
+  elseif not holder or holder == item.jid then
+    item.claim = claim
+  elseif not given.replace or not held or held.m == 'for' then
     item.left, item.holder = state, holder
-    return
+  elseif earlier then
+    take_over(item, earlier)
+  elseif state == 'running' then
+    follow(item, holder)
+  else
+    if before[holder] then
+      reject('Put', 'Job ' .. holder .. ' is named twice')
+    end
+    replace_job(item, holder, held)
   end
-  item.claim, claims[claim.k] = claim, item
+  if known or not item.left then
+    claims[claim.k] = item
+  end
+  if item.replaces or item.follows then
+    item.more = more_fields(given.backoff, item.options)
+  end
 end
 
 -- Leaves a key that a job would have again to a job that is put before it.
@@ -125,31 +174,41 @@ local function keep_claim(item, claims) -- cold
 end
 
 -- Reads the job's old state and its dependencies. before holds the jobs that are put before it, and
--- claims those of them that claim unique keys. A put that leaves the job as it is, or is refused
--- because of its unique key, only gets left, the state of the job that is there.
+-- claims those items that claim unique keys, or did so when the same call was sent before. A put
+-- that leaves the job as it is, or is refused because of its unique key, only gets left, the state
+-- of the job that is there.
 local function read_before(item, before, claims)
   if call('exists', item.key) == 1 then
-    local condition = item.checked == 'new' and 'new' or item.given['if']
-    local state = condition and call('hget', item.key, 'state') or ''
-    if condition and is_left(condition, state) then
-      item.left = state
+    local new = item.checked == 'new' or item.given.replace
+    local condition = new and 'new' or item.given['if']
+    if before[item.jid] then
+      reject('Put', 'Job ' .. item.jid .. ' is named twice')
+    end
+    local found = condition and call('hmget', item.key, 'state', 'x:o') or none
+    if condition and is_left(condition, found[1]) and (new or not is_gone(item.jid, found)) then
+      item.left = found[1] or ''
+      if new and item.given.claim then
+        claims[item.given.claim.k] = item
+      end
       return
     end
     read_old(item)
   end
   if item.given.claim then
-    read_holder(item, claims)
+    read_holder(item, before, claims)
     if item.left then
       return
     end
   elseif item.claim then
     keep_claim(item, claims)
   end
-  local others, problem = needed(item.jid, item.depends, 1, before)
-  if problem then
-    reject('Put', problem)
+  if not item.others then
+    local others, problem = needed(item.jid, item.depends, 1, before)
+    if problem then
+      reject('Put', problem)
+    end
+    item.others, item.waits = others, item.waits or #others > 0
   end
-  item.others, item.waits = others, item.waits or #others > 0
   item.watches = item.waits and (item.watches or item.given.watches)
   watching = watching or item.watches
 end
@@ -208,30 +267,53 @@ local function change_claim(item) -- cold
   end
 end
 
+-- Makes a job wait for others, or fails before anything is written.
+local function must_link(jid, others, added) -- cold
+  local failed = link(jid, others, added)
+  if failed then
+    call('sadd', failed.key, failed.member) -- the same error, for the caller
+  end
+end
+
+-- Makes a batch wait for more members. Returns how many it did not wait for before.
+local function link_members(jid, members, added) -- cold
+  local dependencies = job_key(jid) .. '-dependencies'
+  local before = call('scard', dependencies)
+  must_link(jid, members, added)
+  return call('scard', dependencies) - before
+end
+
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
 -- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
 -- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
--- state, without those that are here because they are put for the second time.
+-- state, without those that are here because they are put for the second time. It also has those
+-- that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(worker, groups, in_order) -- cold
-  local before, claims, added, refused = {}, {}, {}, {}
+  local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
     item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
       before[item.jid] = 'put'
-    elseif item.checked ~= 'new' or item.holder then
-      refused[#refused + 1] = {i - 1, item.holder or item.jid, item.left}
+      found[#found + 1] = item.replaces and {i - 1, item.jid, 'replaced'} or nil
+    elseif item.holder or item.checked ~= 'new' and not item.given.replace then
+      found[#found + 1] = {i - 1, item.holder or item.jid, item.left}
     end
   end
   drop_left(in_order)
   for g = 1, #groups do
     drop_left(groups[g])
   end
+  if batches then
+    read_batches('Put', batches, in_order)
+  end
   for _, item in ipairs(in_order) do
-    local failed = link(item.jid, item.others, added)
-    if failed then
-      call('sadd', failed.key, failed.member) -- the same error, for the caller
+    must_link(item.jid, item.others, added)
+  end
+  if batches then
+    for jid, batch in pairs(batches) do
+      batch.count = link_members(jid, batch.members, added)
     end
   end
   for _, item in ipairs(in_order) do
@@ -242,7 +324,7 @@ local function prepare(worker, groups, in_order) -- cold
       leave(item, worker)
     end
   end
-  return refused
+  return found
 end
 
 -- The difference in time between the scores of one call's jobs, so that they are popped in order: a
@@ -286,10 +368,13 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score
-      if item.priority or not first then
+      local score, share = item.score or false, turns and (item.share or item.given.share)
+      if share and not score then
+        score = fair_score(queue, item.priority, share, turns)
+      end
+      if not score and (item.priority or not first) then
         score = fractional_score(n, item.priority)
-      else
+      elseif not score then
         score = n == 0 and first or string.format('-0.%016d', digits + n)
       end
       if n == 0 then
@@ -379,8 +464,16 @@ local function write_all(group, idle, tracked, known_empty)
   end
 end
 
--- Watches the jobs that items with a policy wait for.
+-- Counts the members of batches, and watches the jobs that batches and items with a policy wait for.
 local function watch_all(items) -- cold
+  if batches then
+    grow_batches(batches)
+  end
+  for jid, batch in pairs(batches or none) do
+    if batch.stored and has_option(batch.stored, 'f') then
+      watch(jid, job_ended, batch.members)
+    end
+  end
   for i = 1, #items do
     if items[i].watches then
       watch(items[i].jid, job_ended)
@@ -388,8 +481,27 @@ local function watch_all(items) -- cold
   end
 end
 
+-- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
+local function enter_lives(items) -- cold
+  local entries, put = {}, 0
+  for i = 1, #items do
+    local item = items[i]
+    local text = item.text or item.given.o
+    if text and has_lifetime(text) then
+      local _, values = split_options(text)
+      local ends = end_in_state(values, 'waiting')
+      if ends then
+        entries[#entries + 1], entries[#entries + 2] = exact(ends), item.jid
+      end
+      put = put + 1
+    end
+  end
+  each_slice(try, 'zadd', prefix .. 'x:until', entries)
+  end_lives(math.min(2 * put, MAX_ENDED))
+end
+
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not, as prepare does, or nil. in_order lists them in the order of the call,
+-- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
 -- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
 -- delay [, depends] [, given] [, more] [, priority] [, retries] [, tags]}; given holds the options of
 -- the put by name, and more lists other fields and their values.
@@ -398,7 +510,7 @@ local function put(worker, groups, in_order)
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
   -- none of them. The list has room for one job at once, because growing a table is expensive.
   local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming, false
+  local plain, idle = #groups == 1 and not claiming and not batches, false
   for i = 1, #in_order do
     local item = in_order[i]
     local key = job_key(item.jid)
@@ -416,33 +528,46 @@ local function put(worker, groups, in_order)
     known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
     plain = plain and existing == (known_empty and 1 or 0)
   end
-  local refused
+  local found
   if not plain then -- a plain put finds none of its jobs
-    refused = prepare(worker, groups, in_order)
+    found = prepare(worker, groups, in_order)
   end
   for g = 1, #groups do
     if groups[g][1] then
       write_all(groups[g], idle, tracked, known_empty)
     end
   end
-  if watching then
+  if watching or batches then
     watch_all(in_order)
   end
-  return refused
+  if mortal then
+    enter_lives(in_order)
+  end
+  return found
 end
 
 
 -- Checks what few puts say, and returns the fields among it.
-local function read_rare(given, checked) -- cold
+local function read_rare(given, checked, delay) -- cold
   local condition = given['if'] or 'idle'
   if condition ~= 'absent' and condition ~= 'finished' and condition ~= 'idle' then
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
     read_options('Put', given.o, checked)
+    if has_lifetime(given.o) then
+      given.o, mortal = read_lifetimes('Put', given.o, delay), true
+    end
     given.claim = read_claim('Put', given.o) or nil
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
+    given.share = read_share('Put', given.o)
+    turns = turns or given.share and {}
+    read_replace('Put', given)
+  end
+  if given.batch then
+    batches = batches or {}
+    batches[named('Put', 'batch', given.batch)] = {members = {}}
   end
   return more_fields(given.backoff, given.o)
 end
@@ -453,8 +578,11 @@ local function add_given(item, given) -- cold
   if given.depends then
     item.depends = read_dependencies('Put', given.depends)
   end
-  if given.o or given['if'] or given.backoff then
-    item.more = read_rare(given, item.checked)
+  if given.at then
+    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  end
+  if given.o or given['if'] or given.backoff or given.batch then
+    item.more = read_rare(given, item.checked, item.delay)
   end
   item.priority = given.priority and number('Put', 'priority', given.priority)
   item.retries = given.retries and number('Put', 'retries', given.retries)
@@ -501,15 +629,15 @@ local function read_put(queue, at, first, last, checked)
   return job
 end
 
--- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or the jid
--- and the state of the job that is there.
+-- Puts the job whose arguments, from the worker on, begin at ARGV[at]. Returns its jid, or what
+-- prepare says about it: the jid and the state of the job that is there.
 local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local item = read_put(queue, at + 2, at + 6, #ARGV)
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left = put(ARGV[at], {items}, items)
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end

@@ -124,3 +124,17 @@ local function tally(day, queue, field, by)
     expire_stats(key, day)
   end
 end
+
+-- The statistics of a queue and a day that other clients don't know.
+local function own_stats_key(day, queue)
+  return prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+end
+
+-- Counts one more job whose life has ended before it was done.
+local function tally_expired(queue) -- cold
+  local day = day_of(now)
+  local key = own_stats_key(day, queue)
+  if try('hincrby', key, 'expired', 1) == 1 then
+    expire_stats(key, day)
+  end
+end

@@ -10,6 +10,7 @@
 -- @include "lib/jobs.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
+-- @include "lib/retention.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
@@ -36,11 +37,11 @@ end
 -- The settings for jobs whose lock has ended.
 local function read_lost_settings(cap) -- cold
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor')
+    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
   return {
     cap = cap,
     grace = finite(values[1], DEFAULT_GRACE_PERIOD),
-    keep_failed = values[2],
+    keep_failed = retention(values[2], values[5]),
     initial_delay = values[3],
     factor = values[4],
   }
@@ -77,6 +78,11 @@ local function open_queue(queue, settings, wanted)
     return take_due(queue, settings, wanted, lost, recur, scheduled)
   end
   return none
+end
+
+-- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
+local function within(wanted)
+  return math.min(wanted, MAX_DROPPED - dropped)
 end
 
 -- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
@@ -139,7 +145,7 @@ local function lock_special(key, job, worker, settings) -- cold
 end
 
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
--- without a job.
+-- without a job, and jobs whose life has ended.
 local function lock_some(queue, jids, worker, settings, show, out)
   local cap = settings.cap
   local expires = later(settings.heartbeat)
@@ -153,7 +159,8 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
-    if job[KLASS] or not job.err and call('exists', key) == 1 then
+    local over = job[OPTIONS] and drop_expired(jid, job[OPTIONS], 'waiting')
+    if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
       local entries = record(key, popped, cap)

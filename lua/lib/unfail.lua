@@ -6,6 +6,8 @@
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
+-- @include "lib/options.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
@@ -48,11 +50,15 @@ local function add_work(jobs)
   return queues
 end
 
--- Makes the options of a job hold again.
+-- Makes the options of a job hold again, but for the times by which it should have been done.
 local function restore(job) -- cold
   local claim = claim_again(job.jid, job.stored)
   if claim then
     write_claim(job.jid, claim)
+  end
+  if has_lifetime(job.stored) then
+    write_options(job_key(job.jid), job.stored, {drop = 'st'})
+    note_life(job.jid)
   end
 end
 

@@ -1,7 +1,7 @@
 -- Unique keys: the option u of a job, {"k": key, "m": mode, "d": seconds}, claims a key, for which
 -- no other job can be put meanwhile. Without a mode, the claim lasts until the job is complete, has
 -- failed or is gone; with the mode start, it does not hold while the job runs; with for, it lasts
--- for d seconds after the put.
+-- for d seconds after the put. lib/replace.lua says what else u has.
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim holds: one that another script has ended, or that has another key by
@@ -10,6 +10,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 
 local function unique_key(name) -- cold
@@ -40,23 +41,31 @@ local function stored_claim(name) -- cold
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
 
--- The job that holds a key, and its state, which is empty if the job is gone. Nil if the key is
--- free.
+-- What a job claims if it is in a state in which it holds a key, or nil.
+local function claim_on(name, state, stored) -- cold
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+
+-- The job that holds a key, its state, which is empty if the job is gone, and what it claims,
+-- unless it holds the key for some time. Nil if the key is free.
 local function holder_of(name) -- cold
   local ends, jid = stored_claim(name)
   if not jid then
     return
   end
   local job = try('hmget', job_key(jid), 'state', 'x:o')
-  local state, claim = job[1] or '', claim_of(job[2])
   if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, state
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
   end
-  local ended = state == '' or state == 'complete' or state == 'failed'
-  if ended or not claim or claim.k ~= name or claim.m == 'start' and state == 'running' then
-    return
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
   end
-  return jid, state
 end
 
 local function write_claim(jid, claim) -- cold
@@ -79,6 +88,20 @@ local function release_claim(jid, stored, state) -- cold
   local ends, holder = stored_claim(claim.k)
   if holder == jid and (ends == '0' or state == 'canceled') then
     call('del', unique_key(claim.k))
+  end
+end
+
+-- Gives the key of a canceled job with these options back to the job that it was to follow.
+local function hand_back(stored) -- cold
+  local claim = claim_of(stored)
+  local other = claim and claim.a
+  if type(other) ~= 'string' or stored_claim(claim.k) then
+    return
+  end
+  local job = try('hmget', job_key(other), 'state', 'x:o')
+  local theirs = claim_on(claim.k, job[1], job[2])
+  if theirs and theirs.m ~= 'for' then
+    write_claim(other, theirs)
   end
 end
 

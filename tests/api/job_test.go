@@ -27,6 +27,7 @@ var jobMethods = map[string]func(ctx context.Context, job *qless.Job) error{
 	"Retry":       func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) },
 	"SetPriority": func(ctx context.Context, job *qless.Job) error { return job.SetPriority(ctx, 3) },
 	"Tag":         func(ctx context.Context, job *qless.Job) error { return job.Tag(ctx, "b") },
+	"SetProgress": func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 1, 2, "") },
 	"Timeout":     func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) },
 	"Track":       func(ctx context.Context, job *qless.Job) error { return job.Track(ctx) },
 	"Undepend":    func(ctx context.Context, job *qless.Job) error { return job.Undepend(ctx, "waiting") },

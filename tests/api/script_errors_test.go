@@ -131,6 +131,7 @@ var refusals = []refusal{
 	{"put|w1|q|j|K||0", `Put(): Arg "data" missing or not JSON`, nil},
 	{"put|w1|q|j|K|{}", `Put(): Arg "delay" not a number: nil`, nil},
 	{"put|w1|q|j|K|{}|0|priority", `Put(): Odd number of additional args`, nil},
+	{"put|w1|q|j|K|{}|0|at|noon", `Put(): Arg "at" not a number: noon`, nil},
 	{"put|w1|q|j|K|{}|0|priority|inf", `Put(): Arg "priority" not a number: inf`, nil},
 	{"put|w1|q|j|K|{}|0|retries|", `Put(): Arg "retries" not a number: `, nil},
 	{"put|w1|q|j|K|{}|0|tags|x", `Put(): Arg "tags" missing or not JSON`, nil},
@@ -262,6 +263,28 @@ var refusals = []refusal{
 	{"retry|running|q|w1|0|||here||{}|{", `Retry(): Arg "result" missing or not JSON: {`, nil},
 	{"result", `Job(): no jid provided`, nil},
 	{"await", `Job(): no jid provided`, nil},
+	{"put|w1|q|new|K|{}|0|at|x", `Put(): Arg "at" not a number: x`, nil},
+	{"put|w1|q|new|K|{}|0|batch|", `Put(): Arg "batch" missing`, nil},
+	{"put|w1|q|new|K|{}|0|batch|unknown", `Put(): Job unknown not in the depends state: false`, qless.ErrNotFound},
+	{"put|w1|q|new|K|{}|0|batch|waiting", `Put(): Job waiting not in the depends state: waiting`, qless.ErrNotDepending},
+	{"put|w1|q|new|K|{}|0|batch|child", `Put(): Job child is not a batch`, nil},
+	{"put|w1|q|batch|K|{}|0|batch|batch", `Put(): Job batch would wait for its own batch`, nil},
+	{`put|w1|q|new|K|{}|0|batch|batch|depends|["batch"]`, `Put(): Job new would wait for its own batch`, nil},
+	{"batch.commit", `Job(): no jid provided`, nil},
+	{"batch.commit|unknown", `Batch.commit(): Job unknown does not exist`, qless.ErrNotFound},
+	{"batch.commit|waiting", `Batch.commit(): Job waiting is not a batch`, nil},
+	{"batch.status", `Job(): no jid provided`, nil},
+	{"batch.status|batch|x|1", `Batch.status(): Arg "offset" not a number: x`, nil},
+	{"batch.status|batch|0|-1", `Batch.status(): Arg "count" is negative: -1`, nil},
+	{"batch.status|unknown|0|1", `Batch.status(): Job unknown does not exist`, qless.ErrNotFound},
+	{"batch.status|waiting|0|1", `Batch.status(): Job waiting is not a batch`, nil},
+	{"progress", `Progress(): Arg "worker" missing`, nil},
+	{"progress|w1|running||1|2", `Progress(): Each job needs 5 args`, nil},
+	{"progress|w1|||1|2|", `Progress(): Arg "jid" missing`, nil},
+	{"progress|w1|running||x|2|", `Progress(): Arg "done" not a number: x`, nil},
+	{"progress|w1|running||1|-2|", `Progress(): Arg "total" is negative: -2`, nil},
+	{"withdraw", `Job(): no jid provided`, nil},
+	{"withdraw|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"finish", `Finish(): Arg "worker" missing`, nil},
 	{"finish|w1|complete|running|q", `Finish(): Arg "data" missing or not JSON`, nil}, // without a jid or a queue, too
 	{"finish|w1|complete|running|q|{|0", `Finish(): Arg "data" missing or not JSON`, nil},
@@ -320,6 +343,7 @@ func (e *env) stage() {
 	e.put("q", qless.JID("waiting"))
 	e.put("q", qless.JID("parent"))
 	e.put("q", qless.JID("child"), qless.DependsOn("parent"))
+	e.batch(qless.JID("batch"))
 	_, err = e.Queue("q").Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))
 	require.NoError(e.t, err)
 }

@@ -90,7 +90,7 @@ func factsOf(keys []storedKey, jids map[string]bool, damaged string) facts {
 		all[about][what] = value
 	}
 	about := func(key, member string) string {
-		if jids[member] {
+		if jids[member] && key != "ql:x:until" { // which says when to look at a job
 			return "job " + member
 		}
 		return "key " + key

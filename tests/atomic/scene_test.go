@@ -74,12 +74,21 @@ var scene = []string{
 	"put|23|w1|a|later|K|{}|5000",
 	"put|23|w1|b|later in b|K|{}|5000",
 	"put|23|w1|a|soon|K|{}|100",
+	"put|23|w1|b|batch|K|{}|0|depends|[\"x:open\"]|o|bf¦{\"b\":{\"n\":0},\"f\":{\"do\":\"run\"}}",
 	"recur|24|a|r|K|{}|interval|60|20|tags|[\"blue\"]",
 	"recur|24|b|r in b|K|{}|interval|60|9000",
 	"track|25|track|parent",
 	"track|25|track|waiting",
 	"subscription|26|a|add|y.*",
 	"put|27|w1|b|unique|K|{}|9000|o|u¦{\"u\":{\"k\":\"k\"}}",
+	"put|28|w1|c|forgotten|K|{}|0|o|kt¦{\"k\":0,\"t\":500}|tags|[\"red\"]",
+	"put|28|w1|c|remembered|K|{}|0|o|kK¦{\"k\":60,\"K\":60}",
+	"pop|29|c|w1|2",
+	"put|29|w1|c|mortal|K|{}|0|o|s¦{\"s\":100}|tags|[\"red\"]|priority|3",
+	"put|29|w1|c|mortal too|K|{}|0|o|t¦{\"t\":100}|priority|2",
+	"put|29|w1|c|needed|K|{}|0|o|s¦{\"s\":100}|priority|1",
+	"put|29|w1|c|needs it|K|{}|0|depends|[\"needed\"]|o|f¦{\"f\":{\"do\":\"run\"}}",
+	"put|29|w1|c|immortal|K|{}|0",
 }
 
 // run runs a line: a command, the seconds after the start, and its arguments, with ¦ for a bar.

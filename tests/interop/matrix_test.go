@@ -19,9 +19,18 @@ import (
 var features = map[string][]qless.PutOption{
 	"headers":    {qless.Header("traceparent", "00-1")},
 	"if absent":  {qless.IfAbsent()},
+	"kept":       {qless.KeepFor(time.Hour), qless.KeepFailedFor(time.Hour), qless.RunFor(time.Hour)},
+	"lifetimes":  {qless.StartBy(time.Hour), qless.TTL(time.Hour)},
 	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
 	"on failure": {qless.OnFailureRun},
+	"fair":       {qless.Fair("tenant")},
+	"replaced":   {qless.Unique("account", 8)},
 	"unique":     {qless.Unique("account", 7)},
+}
+
+// replacements are the options of further puts that replace the job.
+var replacements = map[string][]qless.PutOption{
+	"replaced": {qless.Unique("account", 8).Replace()},
 }
 
 // stages are where a job is when the others meet it: brought there by us, or by them.
@@ -75,14 +84,21 @@ type course struct {
 	job     string
 }
 
-// follow puts a job with options, brings it to a stage, and has the others do something with it.
+// follow puts a job with a feature, brings it to a stage, and has the others do something with it.
 func follow(
-	t *testing.T, ours *qless.Client, them side, stage string, deeds []deed, options []qless.PutOption,
+	t *testing.T, ours *qless.Client, them side, stage string, deeds []deed, feature string,
 ) course {
 	t.Helper()
 	must(t, them, "begin", args{"worker": "theirs"})
-	_, err := ours.Queue("q").Put(t.Context(), "K", nil, append(options, qless.JID("j"))...)
+	_, err := ours.Queue("q").Put(t.Context(), "K", nil, append(features[feature], qless.JID("j"))...)
 	require.NoError(t, err)
+	puts := 1
+	if options := replacements[feature]; options != nil {
+		jid, err := ours.Queue("q").Put(t.Context(), "K", nil, options...)
+		require.NoError(t, err)
+		require.Equal(t, "j", jid)
+		puts++
+	}
 	require.NoError(t, stages[stage](t.Context(), ours))
 	var c course
 	for _, d := range deeds {
@@ -95,7 +111,7 @@ func follow(
 		return c
 	}
 	c.job = fmt.Sprint(job.State, job.Queue, job.Worker, job.Priority, job.Retries, job.Remaining,
-		job.Tags, job.Dependencies, job.Failure == nil, len(job.History))
+		job.Tags, job.Dependencies, job.Failure == nil, len(job.History)-puts)
 	return c
 }
 
@@ -108,13 +124,44 @@ func TestOthersTreatAJobWithOptionsAsAnyOther(t *testing.T) {
 		for stage := range stages {
 			for name, deeds := range deeds {
 				require.NoError(t, rdb.FlushDB(t.Context()).Err())
-				plain := follow(t, ours, them, stage, deeds, nil)
-				for feature, options := range features {
+				plain := follow(t, ours, them, stage, deeds, "")
+				for feature := range features {
 					require.NoError(t, rdb.FlushDB(t.Context()).Err())
-					require.Equal(t, plain, follow(t, ours, them, stage, deeds, options),
+					require.Equal(t, plain, follow(t, ours, them, stage, deeds, feature),
 						"%s: a job with %s that was %s", name, feature, stage)
 				}
 			}
 		}
+	})
+}
+
+// Who completes the last member of a batch releases its callback, which anybody can run.
+func TestOthersEndABatch(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		ours, err := qless.New(server.Client(t), qless.WithWorkerName("ours"))
+		require.NoError(t, err)
+		must(t, them, "begin", args{"worker": "theirs"})
+		batch, err := ours.NewBatch(t.Context(), "callbacks", "Done", nil, qless.OnFailureRun)
+		require.NoError(t, err)
+		members, err := batch.Add(t.Context(), "q", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}, {Klass: "K"}})
+		require.NoError(t, err)
+		complete := func(jid string) {
+			must(t, them, "pop", args{"queue": "q"})
+			must(t, them, "complete", args{"jid": jid})
+		}
+		state := func() qless.State {
+			job, err := ours.Job(t.Context(), batch.ID())
+			require.NoError(t, err)
+			return job.State
+		}
+		complete(members[0])
+		complete(members[1])
+		require.NoError(t, batch.Commit(t.Context()))
+		require.Equal(t, qless.StateDepends, state())
+		complete(members[2])
+		require.Equal(t, qless.StateWaiting, state())
+		must(t, them, "pop", args{"queue": "callbacks"})
+		must(t, them, "complete", args{"jid": batch.ID()})
+		require.Equal(t, qless.StateComplete, state())
 	})
 }

@@ -3,7 +3,9 @@
 package interop
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,5 +63,79 @@ func TestJobsOfOthersAreFoundByAPutThatNeedsThemAbsent(t *testing.T) {
 		must(t, them, "complete", args{"jid": "j"})
 		require.ErrorIs(t, put(qless.IfAbsent()), qless.ErrExists)
 		require.NoError(t, put(qless.IfFinished()))
+	})
+}
+
+// A job that follows one that the others run is released when they complete it. If they fail it, a
+// further put replaces the one that waits.
+func TestAJobThatFollowsOneThatOthersRun(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		client, err := qless.New(server.Client(t))
+		require.NoError(t, err)
+		queue := client.Queue("q")
+		trigger := func(data int) *qless.Job {
+			jid, err := queue.Put(t.Context(), "K", data, qless.Unique("k").Replace())
+			require.NoError(t, err)
+			job, err := client.Job(t.Context(), jid)
+			require.NoError(t, err)
+			return job
+		}
+		must(t, them, "begin", args{"worker": "theirs"})
+		first := trigger(1)
+		must(t, them, "pop", args{"queue": "q"})
+		second := trigger(2)
+		require.Equal(t, qless.StateDepends, second.State)
+		must(t, them, "complete", args{"jid": first.JID})
+		require.NoError(t, second.Refresh(t.Context()))
+		require.Equal(t, qless.StateWaiting, second.State)
+
+		must(t, them, "pop", args{"queue": "q"})
+		third := trigger(3)
+		must(t, them, "fail", args{"jid": second.JID, "group": "g", "message": "m"})
+		again := trigger(4)
+		require.Equal(t, third.JID, again.JID)
+		require.Equal(t, "4", string(again.Data))
+	})
+}
+
+// What the others do with a job that is called ends the call, if it ends the job.
+func TestACallOfAJobThatOthersEnd(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		client, err := qless.New(server.Client(t))
+		require.NoError(t, err)
+		defer client.Close()
+		must(t, them, "begin", args{"worker": "theirs"})
+		type answer struct {
+			result qless.Result
+			err    error
+		}
+		call := func() chan answer {
+			answers := make(chan answer, 1)
+			go func() {
+				result, err := client.Queue("q").Call(t.Context(), "K", nil, qless.JID("j"))
+				answers <- answer{result, err}
+			}()
+			require.Eventually(t, func() bool {
+				counts, err := client.Queue("q").Counts(t.Context())
+				return err == nil && counts.Waiting == 1
+			}, testkit.Patience, time.Millisecond)
+			return answers
+		}
+		for _, end := range []deed{
+			{"complete", args{"jid": "j"}},
+			{"fail", args{"jid": "j", "group": "g", "message": "m"}},
+			{"cancel", args{"jid": "j"}},
+		} {
+			answers := call()
+			must(t, them, "pop", args{"queue": "q"})
+			must(t, them, end.op, end.args)
+			select {
+			case got := <-answers:
+				require.Equal(t, end.op == "cancel", errors.Is(got.err, qless.ErrCanceled), got.err)
+				require.Equal(t, end.op == "fail", got.result.Failure != nil)
+			case <-time.After(testkit.Patience):
+				require.FailNow(t, "the call goes on")
+			}
+		}
 	})
 }

@@ -364,11 +364,17 @@ func (d *dice) setting() (option, value string) {
 		{qless.ConfigBackoffInitialDelay, "0", "0", "0.5", "5", "-1"},
 		{qless.ConfigBackoffFactor, "1", "2", "0.5"},
 		{qless.ConfigJobsFailedHistory, "0", "60", "3600", "86400"},
+		{qless.ConfigJobsFailedHistoryCount, "0", "1", "3", "10"},
 	}
 	drawn := pick(d, values)
 	option, value = drawn[0], pick(d, drawn[1:])
-	if option == qless.ConfigJobsFailedHistory && d.m.hasPolicies() {
-		value = "60" // see drawPolicy
+	if d.m.hasPolicies() { // see drawPolicy
+		switch option {
+		case qless.ConfigJobsFailedHistory:
+			value = "60"
+		case qless.ConfigJobsFailedHistoryCount:
+			value = "1000"
+		}
 	}
 	return option, value
 }

@@ -69,6 +69,7 @@ var holdActions = []action{
 			m.file(j, failure{group: s.Group, message: s.Message, worker: s.Worker, when: math.Floor(m.now)})
 			j.store(h)
 			m.end(j, false)
+			m.limitFailures(j)
 			return done
 		}),
 	},
@@ -283,6 +284,7 @@ func predictRetry(m *queues, h *handle, j *job, s step) outcome {
 		m.file(j, why)
 		j.store(h)
 		m.end(j, false)
+		m.limitFailures(j)
 	} else {
 		m.place(j, s.seconds())
 		if given {

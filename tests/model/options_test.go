@@ -169,8 +169,9 @@ func (d *dice) drawOptions(s *step) {
 // drawPolicy draws what becomes of a job when others fail. In which order several jobs fail is not
 // known, which makes a difference if each deletes those before it.
 func (d *dice) drawPolicy(s *step) {
-	if d.m.setting(qless.ConfigJobsFailedHistory, -1) != 0 && (len(s.Depends) > 0 || d.chance(5)) &&
-		d.chance(60) {
+	known := d.m.setting(qless.ConfigJobsFailedHistory, -1) != 0 &&
+		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) == 1000
+	if known && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
 		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
 	}
 }
@@ -296,6 +297,7 @@ func (m *queues) tellDependents(failed *job) {
 					j.options.kept = false
 					j.result.state, j.result.time = j.state, j.time
 				}
+				m.limitFailures(j)
 				if j.options.told {
 					queue = append(queue, j)
 				}

@@ -233,16 +233,44 @@ func (m *queues) file(j *job, why failure) {
 	today := m.count(j.queue, m.now)
 	today.failures++
 	today.failed++
-	m.limitFailures(j)
 }
 
-// limitFailures notes when a job failed, and deletes those that failed too long ago, if there is a
-// limit. One that others depend on is kept for that time again.
+// limitFailures notes when a job failed, and deletes those that failed too long ago, and too many of
+// its group, if there are limits.
 func (m *queues) limitFailures(j *job) {
-	limit := m.setting(qless.ConfigJobsFailedHistory, -1)
-	if limit < 0 {
-		return
+	group := j.failure.group
+	seconds := m.setting(qless.ConfigJobsFailedHistory, -1)
+	if seconds >= 0 {
+		m.limitAge(j, seconds)
 	}
+	m.limitGroup(group, seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1))
+}
+
+// limitGroup deletes those of the oldest ten jobs of a group that are too old or too many. One that
+// others depend on is kept.
+func (m *queues) limitGroup(group string, seconds, count float64) {
+	all := slices.Clone(m.groups[group])
+	excess := -1
+	if count >= 0 {
+		excess = len(all) - int(count)
+	}
+	for looked := 0; looked < min(10, len(all)); looked++ {
+		old := m.jobs[all[len(all)-1-looked]]
+		isOld := seconds >= 0 && old.failure.when+1 <= m.now-seconds
+		switch {
+		case excess <= 0 && !isOld:
+			return
+		case len(old.dependents) == 0:
+			m.unfile(old)
+			m.remove(old)
+			excess--
+		}
+	}
+}
+
+// limitAge deletes jobs that failed too long ago. One that others depend on is kept for that time
+// again.
+func (m *queues) limitAge(j *job, limit float64) {
 	m.filed[j.jid] = m.now
 	for jid, when := range m.filed {
 		switch old := m.jobs[jid]; {

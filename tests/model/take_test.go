@@ -162,6 +162,7 @@ func (m *queues) expire(queue string, limit int) []*job {
 		case j.remaining < 0:
 			m.file(j, m.exhausted(j))
 			m.end(j, false)
+			m.limitFailures(j)
 		case initial > 0:
 			factor := m.setting(qless.ConfigBackoffFactor, 3)
 			delay := initial * math.Pow(factor, float64(j.retries-j.remaining))

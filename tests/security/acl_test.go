@@ -32,8 +32,8 @@ var (
 	}
 	// What handlers do with their jobs.
 	handling = []string{
-		"await", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "put", "put.many", "requeue",
-		"retry", "tag", "timeout", "track",
+		"await", "batch.commit", "batch.status", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "progress", "put", "put.many", "requeue",
+		"retry", "tag", "timeout", "track", "withdraw",
 	}
 )
 

@@ -60,6 +60,12 @@ func ways() []way {
 			_, err := e.Queue("q").PutMany(e.t.Context(), []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("j")}}})
 			must(e, err)
 		}},
+		{"put that replaces a job", func(e *env) {
+			e.put("q", "j", qless.Unique("k"), qless.Delay(time.Hour))
+		}, func(e *env) {
+			_, err := e.Queue("q").Put(e.t.Context(), "K", nil, qless.Unique("k").Replace())
+			must(e, err)
+		}},
 		{"put by another script", nil, func(e *env) { e.foreignPut("q", "j") }},
 		{"move", func(e *env) { e.put("p", "j") }, func(e *env) {
 			job, err := e.Job(e.t.Context(), "j")
@@ -137,11 +143,30 @@ func ways() []way {
 		{"shorter interval of a recurring job", func(e *env) { recurring(e, "q", time.Hour) }, func(e *env) {
 			must(e, e.recurring("r").SetInterval(e.t.Context(), time.Second))
 		}},
+		{"put with a time", nil, func(e *env) { e.put("q", "j", qless.At(time.Now().Add(soon))) }},
+		{"the end of a life that frees a slot", func(e *env) {
+			e.set("q-max-concurrency", 1)
+			h.hold("q", "first", qless.TTL(soon))(e)
+			e.put("q", "j")
+		}, sweepOne},
+		{"the end of a life that others waited for", func(e *env) {
+			h.hold("p", "parent", qless.TTL(soon))(e)
+			e.put("q", "j", qless.DependsOn("parent"), qless.OnFailureRun)
+		}, sweepOne},
 		{"larger max-concurrency", h.full, func(e *env) { e.set("q-max-concurrency", 2) }},
 		{"no max-concurrency any more", h.full, func(e *env) {
 			must(e, e.Config().Unset(e.t.Context(), "q-max-concurrency"))
 		}},
 	}
+}
+
+// sweepOne sweeps until that ends a life.
+func sweepOne(e *env) {
+	testkit.Until(e.t, "a life ends", func() bool {
+		n, err := e.Sweep(e.t.Context())
+		must(e, err)
+		return n == 1
+	})
 }
 
 func dependent(e *env) {

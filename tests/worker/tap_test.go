@@ -292,7 +292,7 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
 		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers", "worker.deregister",
-		"queues.ready",
+		"queues.ready", "progress",
 	} {
 		names[scripts.SHA(name)] = name
 		names[scripts.Text(name)] = name

@@ -1,6 +1,7 @@
 package tour
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -92,18 +93,50 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	jobs, err := c.Queue("waited").Pop(ctx, 1)
 	do(err)
+	do(jobs[0].SetProgress(ctx, 1, 2, "half"))
 	do(jobs[0].SetResult(7))
 	do(jobs[0].Complete(ctx))
-	do(errOf(c.Wait(ctx, waited)))
+	do(errOf(c.Wait(ctx, waited, qless.OnProgress(func(qless.Progress) {}))))
+	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, errOf(c.Queue("waited").Call(brief, "K", nil)), qless.ErrUnavailable)
+	unwanted, err := c.Queue("waited").Put(ctx, "K", nil)
+	do(err)
+	do(c.Withdraw(ctx, unwanted))
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
+
+	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
+	do(err)
+	members, err := batch.Add(ctx, "batches", []qless.JobSpec{{Klass: "K"}, {Klass: "K"}})
+	do(err)
+	jobs, err = c.Queue("batches").Pop(ctx, 1)
+	do(err)
+	do(jobs[0].Complete(ctx))
+	do(batch.Commit(ctx))
+	do(errOf(batch.Status(ctx)))
+	do(errOf(batch.Pending(ctx, qless.Range{})))
+	do(errOf(c.Results(ctx, jobs[0].JID)))
+	require.Contains(t, members, jobs[0].JID)
+	do(batch.Cancel(ctx))
 
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
-	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"))
+	_, err = queue.Put(ctx, "K", nil, qless.Unique("tour"), qless.Fair("tour"))
 	do(err)
 	holder, err := c.Holder(ctx, "tour")
 	do(err)
+	for range 2 { // the second follows the first, which is running by then
+		do(errOf(queue.Put(ctx, "K", nil, qless.Unique("tour").Replace(), qless.Priority(100))))
+		pop()
+	}
+	follower, err := c.Holder(ctx, "tour")
+	do(err)
+	do(c.Cancel(ctx, follower))
 	do(c.Cancel(ctx, holder))
+	_, err = queue.Put(ctx, "K", nil, qless.TTL(time.Millisecond), qless.KeepFor(time.Hour))
+	do(err)
+	_, err = c.Sweep(ctx)
+	do(err)
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
 	do(c.Deregister(ctx, c.WorkerName()))

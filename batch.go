@@ -1,0 +1,285 @@
+package qless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It is
+// a handle: the server keeps all that there is to know, so any program can go on with a batch by its
+// id. It is safe for concurrent use.
+//
+// The callback depends on all members, so whoever completes the last one releases it, clients of
+// other languages too.
+type Batch struct {
+	client *Client
+	id     string
+	shards *Shards // nil if it was not made by shards
+}
+
+// openBatch is what the callback of a batch waits for besides the members until [Batch.Commit]. No
+// job has this jid.
+const openBatch = "x:open"
+
+// NewBatch puts the callback of a new batch into a queue: a job that waits until the batch is
+// committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid is
+// the id of the batch.
+//
+// It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] says what a member that fails
+// for good means: with [OnFailureRun], the callback runs when all members have ended, and has those
+// that failed in its FailedDependencies; with [OnFailureWait], the default, it runs when all are
+// complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the first one.
+//
+// A batch that is never committed stays, with its callback in the state [StateDepends].
+func (c *Client) NewBatch(
+	ctx context.Context, queue, klass string, data any, options ...PutOption,
+) (*Batch, error) {
+	p, err := newBatchPut(queue, klass, data, options)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.put(ctx, p); err != nil {
+		return nil, err
+	}
+	return c.Batch(p.options.jid), nil
+}
+
+// newBatchPut checks and encodes the callback of a batch.
+func newBatchPut(queue, klass string, data any, options []PutOption) (*put, error) {
+	p, err := newPut(queue, klass, data, options)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.options.depends) > 0 {
+		return nil, invalid("put", p.options.jid,
+			"DependsOn can't be used with a batch: add members to it")
+	}
+	p.options.opensBatch = true
+	return p, nil
+}
+
+// Batch returns the batch with this id, for instance for a handler that adds more members to the
+// batch of its job.
+func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
+
+// ID returns the id of the batch, which is the jid of its callback.
+func (b *Batch) ID() string { return b.id }
+
+// Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
+// puts up to 1000 jobs, all or none of them, and has the callback wait for them, so none is lost or
+// counted twice. Its errors are those of [Queue.PutMany]: a job that is refused because it exists
+// does not become a member. If the connection breaks, a script is sent again if no job has a [JID].
+//
+// Jobs can be added as long as the batch is not committed, or waits for members: so a member can add
+// more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if the
+// batch was canceled.
+func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string, error) {
+	if err := checkJobName("batch", b.id); err != nil {
+		return nil, err
+	}
+	puts, err := newPuts(queue, jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range puts {
+		if err := b.adopt(ctx, p); err != nil {
+			return nil, p.failure(i, err)
+		}
+	}
+	if err := b.client.addAllHeaders(ctx, puts); err != nil {
+		return nil, err
+	}
+	jids, found, err := b.client.putAll(ctx, puts)
+	if err == nil {
+		err = existError(found)
+	}
+	return jids, b.explain(err)
+}
+
+// adopt makes a job that is to be put a member.
+func (b *Batch) adopt(ctx context.Context, p *put) error {
+	if p.options.jid == b.id || slices.Contains(p.options.depends, b.id) {
+		return invalid("put", p.options.jid, "the job would wait for its own batch")
+	}
+	p.options.batch = b.id
+	if b.shards == nil {
+		return nil
+	}
+	if p.isNew {
+		p.options.jid = "{" + shardName(b.id) + "}-" + p.options.jid
+	}
+	q := b.shards.Queue(p.queue)
+	if at := q.shardOf(p); at != b.client {
+		return &Error{Op: "put", Code: CodeWrongShard, JID: p.options.jid,
+			Message: fmt.Sprintf("it belongs to the shard %s, but its batch %s is in %s",
+				at.Namespace(), b.id, b.client.Namespace())}
+	}
+	return b.shards.checkDepends(ctx, b.client, p)
+}
+
+// explain adds the id of the batch to an error about it.
+func (b *Batch) explain(err error) error {
+	var cause *Error
+	if !errors.As(err, &cause) || cause.JID != "" ||
+		cause.Code != CodeNotDepending && cause.Code != CodeNotFound {
+		return err
+	}
+	own := *cause
+	own.JID = b.id
+	return &own
+}
+
+// Commit says that all members were added, but for those that members add. If none is left to wait
+// for, or there were none, the callback is released at once. A batch that is committed already is
+// left as it is.
+func (b *Batch) Commit(ctx context.Context) error {
+	if err := checkJobName("batch", b.id); err != nil {
+		return err
+	}
+	_, err := b.client.run(ctx, "batch.commit", b.id, b.id)
+	return err
+}
+
+// A BatchStatus is how far a [Batch] is.
+type BatchStatus struct {
+	// Failed are the members that failed, by jid, if the callback was put with [OnFailureRun] or
+	// [OnFailureFail]. Otherwise they are among the pending ones.
+	Failed []FailedDependency `json:"failed,omitempty"`
+
+	// Open reports whether the batch is not committed yet.
+	Open bool `json:"open"`
+
+	// Pending is how many members the callback waits for.
+	Pending int `json:"pending"`
+
+	// State is the state of the callback: [StateDepends] until it is released.
+	State State `json:"state"`
+
+	// Total is how many members were added.
+	Total int `json:"total"`
+}
+
+// Status returns how far the batch is. A batch that was canceled, or whose callback is no longer
+// kept, is [ErrNotFound].
+func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
+	reply, err := b.read(ctx, "0", "0")
+	if err != nil {
+		return BatchStatus{}, err
+	}
+	failed := policy{Failed: reply.Failed}
+	return BatchStatus{
+		Failed: failed.failures(), Open: reply.Open, Pending: reply.Pending.Int(),
+		State: State(reply.State), Total: reply.Total.Int(),
+	}, nil
+}
+
+// Pending returns the jids of the members that the callback waits for, in no particular order. While
+// members end, a page may miss some.
+func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
+	args, err := r.args("batch.status")
+	if err != nil {
+		return Page[string]{}, err
+	}
+	reply, err := b.read(ctx, args...)
+	if err != nil {
+		return Page[string]{}, err
+	}
+	jids := append([]string{}, wire.Strings(reply.JIDs)...)
+	return Page[string]{Items: jids, Total: reply.Pending.Int()}, nil
+}
+
+// A batchReply is what the script batch.status returns.
+type batchReply struct {
+	State   wire.Text            `json:"state"`
+	Open    bool                 `json:"open"`
+	Total   wire.Number          `json:"total"`
+	Pending wire.Number          `json:"pending"`
+	Failed  map[string]string    `json:"failed"`
+	JIDs    wire.List[wire.Text] `json:"jids"`
+}
+
+// read reads the batch, and a range of its pending members.
+func (b *Batch) read(ctx context.Context, r ...any) (batchReply, error) {
+	const op = "batch.status"
+	if err := checkJobName(op, b.id); err != nil {
+		return batchReply{}, err
+	}
+	reply, err := b.client.run(ctx, op, b.id, append([]any{b.id}, r...)...)
+	if err != nil {
+		return batchReply{}, err
+	}
+	return decode[batchReply](op, reply)
+}
+
+// cancelBatch is how many members one script cancels.
+const cancelBatch = 1000
+
+// Cancel cancels the callback and the members that it waits for, also those that run. Members that
+// have ended stay as they are. One script cancels the callback and up to 999 members; if there are
+// more, others follow. A member that a job outside the batch depends on is not canceled: the error
+// is [ErrHasDependents].
+func (b *Batch) Cancel(ctx context.Context) error {
+	jids := []string{b.id}
+	for {
+		page, err := b.read(ctx, strconv.Itoa(len(jids)-1), strconv.Itoa(maxLimit))
+		if err != nil {
+			return err
+		}
+		jids = append(jids, wire.Strings(page.JIDs)...)
+		if len(page.JIDs) < maxLimit {
+			break
+		}
+	}
+	for some := range slices.Chunk(jids, cancelBatch) {
+		if err := b.client.Cancel(ctx, some...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewBatch makes a batch in the shard of its jid, as [Client.NewBatch] does. All of its members are
+// in the same shard: with [ShardByJID], the jids of members are made for that, and a [JID] has to
+// have the id of the batch in braces; with [ShardByQueue], so must be the queues. Otherwise the
+// error is [ErrWrongShard]. [Unique] can't be used for the callback.
+func (s *Shards) NewBatch(
+	ctx context.Context, queue, klass string, data any, options ...PutOption,
+) (*Batch, error) {
+	p, err := newBatchPut(queue, klass, data, options)
+	if err != nil {
+		return nil, err
+	}
+	if p.options.claim != nil {
+		return nil, invalid("put", p.options.jid, "Unique can't be used with a batch of shards")
+	}
+	b := s.Batch(queue, p.options.jid)
+	if _, err := b.client.put(ctx, p); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Batch returns the batch with this id, whose callback was put into this queue.
+func (s *Shards) Batch(queue, id string) *Batch {
+	return &Batch{client: s.ClientFor(queue, id), id: id, shards: s}
+}
+
+// shardName returns the part of a jid that chooses its shard.
+func shardName(jid string) string {
+	if hasHashTag(jid) {
+		_, rest, _ := strings.Cut(jid, "{")
+		jid, _, _ = strings.Cut(rest, "}")
+	}
+	return jid
+}
+
+// A batchOption is what the callback of a batch stores: see lua/lib/batch.lua.
+type batchOption struct {
+	Total wire.Number `json:"n"`
+}

@@ -1,0 +1,61 @@
+-- Batches: a job with the option b, {"n": how many members it has got}, depends on its members and,
+-- as long as the batch is open, on OPEN.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/options.lua"
+
+-- Whether the options text is that of a batch.
+local function is_batch(stored) -- cold
+  return stored and has_option(stored, 'b')
+end
+
+-- Reads a batch, which must still wait for something.
+local function read_batch(area, jid) -- cold
+  local job = call('hmget', job_key(jid), 'state', 'x:o')
+  if job[1] ~= 'depends' then
+    -- The state of a job that does not exist is false.
+    reject(area, 'Job ' .. jid .. ' not in the depends state: ' .. tostring(job[1]))
+  elseif not is_batch(job[2]) then
+    reject(area, 'Job ' .. jid .. ' is not a batch')
+  end
+  return job[2]
+end
+
+-- Whether a job is the one with this jid, or depends on it.
+local function waits_for(item, jid) -- cold
+  for _, other in ipairs(item.depends) do
+    if other == jid then
+      return true
+    end
+  end
+  return item.jid == jid
+end
+
+-- Reads the batches whose members items become, and lists these.
+local function read_batches(area, batches, items) -- cold
+  for _, item in ipairs(items) do
+    local jid = item.given.batch
+    if jid then
+      local batch = batches[jid]
+      batch.stored = batch.stored or read_batch(area, jid)
+      if waits_for(item, jid) then
+        reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
+      end
+      batch.members[#batch.members + 1] = item.jid
+    end
+  end
+end
+
+-- Counts the members that batches have got.
+local function grow_batches(batches) -- cold
+  for jid, batch in pairs(batches) do
+    if #batch.members > 0 then
+      local letters, values = split_options(batch.stored)
+      local own = type(values.b) == 'table' and values.b or {}
+      own.n = finite(own.n, 0) + batch.count
+      values.b = own
+      call('hset', job_key(jid), 'x:o', letters .. '|' .. cjson.encode(values))
+    end
+  end
+end

@@ -1,0 +1,72 @@
+-- Canceling jobs: they are deleted.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/ended.lua"
+-- @include "lib/events.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/json.lua"
+-- @include "lib/options.lua"
+-- @include "lib/tags.lua"
+-- @include "lib/unique.lua"
+-- @include "lib/wake.lua"
+-- @include "lib/work.lua"
+
+-- Fails if a job depends on this one that is not among those to be canceled.
+local function check_dependents(jid, among)
+  for _, dependent in ipairs(call('smembers', job_key(jid) .. '-dependents')) do
+    if not among[dependent] then
+      reject('Cancel', jid .. ' is a dependency of ' .. dependent ..
+        ' but is not mentioned to be canceled')
+    end
+  end
+end
+
+-- Reads what cancel_job needs. The first field is the state, which is false if there is no such job.
+local function read_job_to_cancel(jid)
+  local key = job_key(jid)
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  job.dependencies = call('smembers', key .. '-dependencies')
+  return job
+end
+
+-- What follows when a job with options is canceled, or its life has ended.
+local function canceled_with_options(jid, stored, how) -- cold
+  job_ended(jid, stored, how)
+  if has_option(stored, 'u') then
+    hand_back(stored)
+  end
+end
+
+-- Deletes a job, unless it is complete. how is "expired" if its life has ended.
+local function cancel_job(jid, job, how)
+  local key = job_key(jid)
+  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  if state == 'complete' then
+    return
+  end
+  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+  publish('log', message)
+  if worker and worker ~= '' then
+    try('zrem', worker_key(worker), jid)
+    publish('w:' .. worker, message)
+  end
+  if queue then
+    leave_queue(queue, jid)
+  end
+  if state == 'running' and queue then
+    wake_for_slot(queue)
+  end
+  for _, other in ipairs(job.dependencies) do
+    try('srem', job_key(other) .. '-dependents', jid)
+  end
+  if state == 'failed' then
+    forget_failure(jid, queue, failure)
+  end
+  remove_tags(jid, names_of(job[5]), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+  publish_tracked('canceled', jid)
+  if job[6] then
+    canceled_with_options(jid, job[6], how or 'canceled')
+  end
+end

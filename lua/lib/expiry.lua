@@ -1,0 +1,101 @@
+-- Ending the lives of jobs (lib/lifetimes.lua). A job whose life has ended is deleted as by cancel. If
+-- others depend on it, it fails instead, in the group expired-<queue>.
+
+-- @include "lib/base.lua"
+-- @include "lib/cancel.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/ended.lua"
+-- @include "lib/events.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
+-- @include "lib/options.lua"
+-- @include "lib/policies.lua"
+-- @include "lib/stats.lua"
+-- @include "lib/tags.lua"
+-- @include "lib/wake.lua"
+
+-- After how many seconds a job is looked at again that can't be deleted now.
+local LOOK_AGAIN = 60
+
+-- Fails a job with these fields. Returns whether that was possible.
+local function fail_expired(jid, job) -- cold
+  local queue, worker = job[2], job[4] or ''
+  if not queue then
+    return false
+  end
+  local group = 'expired-' .. queue
+  add_failure(jid, group)
+  fail_unasked(jid, queue, group, 'Its StartBy or TTL is over', job[6], job_ended)
+  if worker ~= '' then
+    try('zrem', worker_key(worker), jid)
+    publish('w:' .. worker, cjson.encode({
+      jid = jid, worker = worker, event = 'canceled', queue = queue,
+    }))
+  end
+  if job[1] == 'running' then
+    wake_for_slot(queue)
+  end
+  return true
+end
+
+-- Deletes a complete job with these tags.
+local function delete_expired(jid, tags) -- cold
+  local key = job_key(jid)
+  try('zrem', prefix .. 'completed', jid)
+  remove_tags(jid, names_of(tags), 1)
+  call('del', key, key .. '-history', key .. '-dependencies')
+  note_life(jid)
+end
+
+-- Ends the life of a job with these fields that has not ended in another way.
+local function expire_job(jid, job) -- cold
+  local key, state = job_key(jid), job[1]
+  if try('exists', key .. '-dependents') == 1 then
+    if state == 'failed' then
+      return false
+    end
+    return fail_expired(jid, job)
+  end
+  job.dependencies = try('smembers', key .. '-dependencies')
+  cancel_job(jid, job, 'expired')
+  return true
+end
+
+-- Ends the life of a job if its time has come; as is the state that it would have next, if that is
+-- not the one it has. Else corrects when that will be. Returns whether the job's life has ended.
+local function end_life(jid, as) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  if state == 'failed' then
+    since = finite(list_of(job[3]).when, now)
+  end
+  local ends = state and end_of_life(jid, stored, as or state, since)
+  if ends and ends <= now then
+    if state == 'complete' then
+      delete_expired(jid, job[5])
+      return true
+    elseif expire_job(jid, job) then
+      if state ~= 'failed' then
+        tally_expired(job[2] or '')
+      end
+      return true
+    end
+    ends = now + LOOK_AGAIN
+  elseif state == 'running' and has_option(stored, 's') then
+    ends = earlier(ends, now + LOOK_AGAIN) -- it may have to wait again
+  end
+  note_life(jid, ends)
+  return false
+end
+
+-- Ends the lives of jobs whose time has come, looking at no more than a number of them. Returns how
+-- many.
+local function end_lives(limit) -- cold
+  local ended = 0
+  local due = try('zrangebyscore', prefix .. 'x:until', '-inf', stamp, 'LIMIT', 0, limit)
+  for i = 1, #due do
+    ended = ended + (end_life(due[i]) and 1 or 0)
+  end
+  return ended
+end

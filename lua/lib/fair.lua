@@ -1,0 +1,98 @@
+-- Fair shares: jobs with the option g, {"t": tenant, "w": weight}, wait behind all others of their
+-- priority, and among them the tenants take turns. A job's turn is a number from 0, which its score
+-- says: priority - 0.5 - turn. It is that of the first one in the queue, or the end of its tenant's
+-- last turn if that is later. A turn is a step divided by the weight.
+--
+-- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. It forgets
+-- those whose turns have passed, and all of them when none of their jobs waits.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/options.lua"
+-- @include "lib/work.lua"
+
+-- The largest priority, on either side of 0, that leaves room for turns in a score.
+local MAX_FAIR_PRIORITY = 10000
+
+-- The tenant and the weight in the options text, or nil.
+local function fair_share(text) -- cold
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+
+-- The same for options that a put says, which must be right.
+local function read_share(area, text) -- cold
+  if not has_option(text, 'g') then
+    return false
+  elseif not fair_share(text) then
+    reject(area, 'Arg "o" has no tenant: ' .. string.sub(text, 1, 200))
+  end
+  return text
+end
+
+-- The turn of the first job of a priority that waits for its turn, or nil; and whether that can't be
+-- read.
+local function first_turn(queue, priority) -- cold
+  local first = try('zrevrangebyscore', queue_key(queue, 'work'), exact(priority - 0.5),
+    '(' .. exact(priority - 1), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+
+-- How long a turn of weight 1 is: so much that a hundredth of it makes a difference to a score.
+local function turn_step(priority) -- cold
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+
+-- Writes the end of a tenant's turn, and forgets the tenants whose turns have passed: a few of them,
+-- or all if none waits. Begins with a write that needs memory.
+local function write_turn(key, tenant, ends, waits, passed) -- cold
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+
+-- The score of a job with these options, or nil if they give it no share. known is a table for the
+-- jobs of one call, which are added to the queue together: the first turn as it was before, by key.
+-- A turn above 0.49 would be among the jobs of the next priority.
+local function fair_score(queue, priority, stored, known) -- cold
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > MAX_FAIR_PRIORITY then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return -- before anything is written
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, exact(turn + turn_step(priority) / weight), waits, passed)
+  return exact(priority - 0.5 - turn)
+end
+
+-- The score of a job with the options stored, or false, that begins to wait now; turns is as above.
+local function score_of(queue, priority, stored, turns) -- cold
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    work_score(now, priority)
+end

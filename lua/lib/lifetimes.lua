@@ -1,0 +1,117 @@
+-- Lifetimes: the options s, the time by which a job must have been handed out; t, the time at which
+-- it is gone; k, for how many seconds it is kept after it is complete; and K, the same after it has
+-- failed, -1 for ever. A put says s and t in seconds from then.
+--
+-- s and t belong to one life of the job. "put" among the options is when it was last put by a script
+-- of this project, in whole seconds. If its history shows another put after that, by a script that
+-- knows nothing of lifetimes, s and t no longer hold.
+--
+-- The sorted set x:until has jids by when the lives of these jobs end, or may end: the job decides.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/options.lua"
+
+-- The maximum number of lives that a call ends whose business is another one.
+local MAX_ENDED = 100
+
+-- Whether a job with these options has a lifetime.
+local function has_lifetime(text) -- cold
+  return string.find(text, '^%a*[stkK]') ~= nil
+end
+
+-- The earlier of two times, of which any may be missing.
+local function earlier(a, b) -- cold
+  return a and b and math.min(a, b) or a or b
+end
+
+-- When a job in a state ends its life, or nil. since is when it was complete, or had failed.
+local function end_in_state(values, state, since) -- cold
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+
+-- Whether a job was put at a time, in whole seconds, and not again since then.
+local function is_last_put(jid, at) -- cold
+  local entries = try('lrange', job_key(jid) .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) == finite(at)
+    end
+  end
+  return true
+end
+
+-- When a job with these options ends its life, or nil. since is as above.
+local function end_of_life(jid, stored, state, since) -- cold
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+
+-- Whether the life of a job that has not ended has passed. A running one may not be waiting.
+local function is_over(jid, stored, state) -- cold
+  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+
+-- Whether a job with these options is deleted as soon as it is in a state.
+local function is_forgotten(stored, state) -- cold
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+
+-- Notes when a job ends its life; nil if it doesn't.
+local function note_life(jid, ends) -- cold
+  if ends then
+    try('zadd', prefix .. 'x:until', exact(ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+
+-- The options of a job, in which s and t belong to a put that is made now.
+local function renew_lifetimes(text) -- cold
+  local letters, values = split_options(text)
+  if not string.find(letters, '[st]') then
+    return text
+  end
+  values.put = math.floor(now)
+  return letters .. '|' .. cjson.encode(values)
+end
+
+-- Reads the lifetimes of a put with a delay, and makes times of s and t.
+local function read_lifetimes(area, text, delay) -- cold
+  local letters, values = split_options(text)
+  if letters == '' then
+    reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+  end
+  for letter in string.gmatch(letters, '[stkK]') do
+    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    local least = letter == 'K' and -1 or 0
+    if not seconds or seconds < least or seconds == 0 and is_time then
+      reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+    elseif is_time and seconds <= delay then
+      reject(area, (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds ..
+        ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+    end
+    values[letter] = is_time and now + seconds or seconds
+  end
+  return renew_lifetimes(letters .. '|' .. cjson.encode(values))
+end

@@ -1,0 +1,33 @@
+-- How far a job is, as its worker said last: x:progress is DONE|TOTAL|ATTEMPT|TIME|NOTE. The letter
+-- p of the job's options, which has no value, says that there is any.
+
+-- @include "lib/base.lua"
+-- @include "lib/json.lua"
+-- @include "lib/options.lua"
+
+-- The field for the progress of a job in this attempt to run it, at this time.
+local function progress_field(done, total, attempt, time, note) -- cold
+  return number_json(done) .. '|' .. number_json(total) .. '|' .. number_json(attempt) .. '|' ..
+    number_json(time) .. '|' .. note
+end
+
+-- The field as JSON; nil if there is none, or it is damaged.
+local function progress_json(text) -- cold
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = number_json(n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+
+-- The member of a job's JSON that shows its progress, or ''.
+local function progress_member(jid, stored) -- cold
+  local text = has_option(stored, 'p') and try('hget', job_key(jid), 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end

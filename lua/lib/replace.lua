@@ -1,0 +1,129 @@
+-- Puts that replace the job that holds their unique key: those with the pair replace. The job that
+-- they put takes the place of the holder: it gets its jid, its history, and its place among
+-- dependencies. A holder that runs goes on, and the new job waits for its end and holds the key.
+--
+-- The option u of a job that follows a running one has its jid as "a".
+--
+-- The option u of a job that has replaced another has two more values: "j" is the jid that its last
+-- put brought along, or the first such put of the same call, so that it is known when it comes
+-- again; "s" is "FIRST LAST", the
+-- times of the first put of the waiting job and of its last one. If the job has another time since,
+-- it was popped or put in another way, and has been waiting since then.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/options.lua"
+-- @include "lib/work.lua"
+
+-- The options that stay when a job is replaced: who waits for it, and for whom it waits.
+local STAYING = 'dfw'
+
+-- Checks what a put says about replacing.
+local function read_replace(area, given) -- cold
+  local how, claim = given.replace, given.claim
+  if not how then
+    return
+  elseif how ~= 'delay' and how ~= 'due' then
+    reject(area, 'Arg "replace" is neither delay nor due: ' .. how)
+  elseif not claim or claim.m == 'for' or given.depends or given['if'] then
+    reject(area, 'Arg "replace" needs a unique key, and no time for it, dependencies or condition')
+  end
+  given.within = given.within and number(area, 'within', given.within)
+end
+
+-- The options of an item that replaces a job with the options old, which was first put at a time.
+local function set_options(item, old, first, jid) -- cold
+  local letters, values = split_options(item.given.o)
+  local _, before = split_options(old)
+  for letter in string.gmatch(STAYING, '%a') do
+    if has_option(old, letter) and not has_option(letters, letter) then
+      letters, values[letter] = letters .. letter, before[letter]
+    end
+  end
+  values.u.a = type(before.u) == 'table' and before.u.a or nil
+  values.u.j, values.u.s = jid, exact(first) .. ' ' .. stamp
+  item.put_as, item.first = jid, first
+  item.options = letters .. '|' .. cjson.encode(values)
+end
+
+-- Sets when an item is due. If that is past, it is placed as if it had been put then.
+local function set_due(item, due) -- cold
+  local within = item.given.within
+  if within and due > item.first + within then
+    due = item.first + within
+  end
+  item.delay = math.max(due - now, 0)
+  item.score = due < now and work_score(due, item.priority) or nil
+end
+
+-- When a waiting job is due, or was: of one in work, its score says so.
+local function due_of(jid, queue, job) -- cold
+  local due = finite(call('zscore', queue_key(queue, 'scheduled'), jid))
+  local score = not due and call('zscore', queue_key(queue, 'work'), jid)
+  if score then
+    local at = finite(score)
+    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+  end
+  return due or not job.undelayed and finite(job.scheduled) or now
+end
+
+-- Makes an item replace a job that holds its key with the claim held, and is not running.
+local function replace_job(item, jid, held) -- cold
+  local put_as, key = item.jid, job_key(jid)
+  local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
+    'time', 'priority', 'scheduled', 'x:undelayed')
+  item.jid, item.key, item.replaces = jid, key, true
+  item.old = {
+    tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
+    grace = job[6], ended = none,
+  }
+  item.tags = item.tags or none
+  item.waits = call('scard', key .. '-dependencies') > 0
+  item.watches = has_option(job[7], 'f')
+  local first, last = string.match(type(held.s) == 'string' and held.s or '', '^(%S+) (%S+)$')
+  if last ~= job[8] then
+    first = job[8]
+  end
+  set_options(item, job[7], finite(first, now), put_as)
+  local due = now + item.delay
+  if item.given.replace == 'due' and job[2] then
+    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+  end
+  set_due(item, due)
+end
+
+-- Makes an item replace an earlier one of the same call, which is not put.
+local function take_over(item, earlier) -- cold
+  item.jid, item.key, item.replaces = earlier.jid, earlier.key, true
+  item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
+  item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
+  item.tags = item.tags or none
+  set_options(item, earlier.options or earlier.given.o, earlier.first or now,
+    earlier.put_as or earlier.jid)
+  if item.given.replace == 'due' then
+    item.delay, item.score = earlier.delay, earlier.score
+  else
+    set_due(item, now + item.delay)
+  end
+  earlier.left = 'replaced'
+end
+
+-- If a put was sent before, the jid that its job has got.
+local function known_as(item, earlier, holder, held) -- cold
+  if earlier and earlier.left then
+    return earlier.holder or earlier.jid
+  end
+  return not earlier and held and held.j == item.jid and holder
+end
+
+-- Makes an item follow a job that holds its key and is running.
+local function follow(item, jid) -- cold
+  local letters, values = split_options(item.given.o)
+  values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
+  item.depends, item.watches, item.follows = {jid}, true, true
+  item.claim = item.given.claim
+  letters = has_option(letters, 'f') and letters or letters .. 'f'
+  item.options = letters .. '|' .. cjson.encode(values)
+end

@@ -1,0 +1,113 @@
+-- How long failed jobs are kept: the settings jobs-failed-history, in seconds, and
+-- jobs-failed-history-count, per failure group. Without any, they are kept until somebody deals with
+-- them. A job with the option K is kept for its own time instead (lib/lifetimes.lua), and one that
+-- others depend on is kept.
+--
+-- The sorted set failed-jobs-list, which clients in PHP know, has the jids of failed jobs by when
+-- they failed. Jobs that failed without it, by a script that knows no such settings or before there
+-- were any, are found at the end of their group.
+
+-- @include "lib/base.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/history.lua"
+-- @include "lib/json.lua"
+-- @include "lib/lifetimes.lua"
+-- @include "lib/options.lua"
+-- @include "lib/tags.lua"
+
+-- How many old jobs of the list a call looks at. A failure deletes no more than that in all.
+local MAX_FILED = 100
+
+-- How many jobs at the end of its group a failure looks at.
+local MAX_LAST = 10
+
+-- The settings about how long failed jobs are kept, or nil if there are none.
+local function retention(seconds, count)
+  return (seconds or count) and {seconds = finite(seconds, -1), count = finite(count, -1)}
+end
+
+-- The settings for failing a job: the length of its history, and how long failed jobs are kept.
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return history_cap(values[1]), retention(values[2], values[3])
+end
+
+-- Deletes a failed job without telling anybody, unless others depend on it, or, if not forced, it has
+-- a time of its own. Returns what becomes of it: "deleted", "kept", or "moved" if it has not failed
+-- any more.
+local function delete_failed(jid, forced) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if has_lifetime(stored) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+
+-- Deletes jobs of the list that failed longer ago than a time. Returns how many.
+local function clear_list(seconds) -- cold
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', exact(now - seconds), 'LIMIT', 0, MAX_FILED)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i]) -- for that time again
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+
+-- Deletes jobs at the end of a group that are too old or too many, looking at no more than a number
+-- of them. Returns how many.
+local function clear_group(group, keep, limit) -- cold
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', job_key(last[i]), 'failure'))
+    -- Failures have whole seconds.
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+
+-- Files a job with these options that has failed, and deletes those that failed long ago.
+local function file_failure(jid, group, keep, stored) -- cold
+  local left = MAX_FILED
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, MAX_LAST))
+  end
+end

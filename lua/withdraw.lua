@@ -1,0 +1,26 @@
+-- withdraw: deletes a job that is not running and has not ended.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, jid
+-- Returns  the state that the job was in: it was left as it is if that is running, complete or
+--          failed. Nil if there is no such job
+-- Errors   Job(); Cancel() when another job depends on it
+-- Cost     1 command, or those of cancel
+-- Repeat   once
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
+--          zrangebyscore zrem zrevrangebyscore zscore
+
+-- @include "lib/cancel.lua"
+-- @include "lib/check.lua"
+-- @include "lib/events.lua"
+
+local jid = required('Job', 'jid', ARGV[2])
+local job = read_job_to_cancel(jid)
+local state = job[1]
+if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
+  check_dependents(jid, {})
+  must_publish()
+  cancel_job(jid, job)
+end
+return state

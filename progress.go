@@ -1,0 +1,276 @@
+package qless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// Progress is how far a job is, as its worker said last: see [Job.SetProgress].
+type Progress struct {
+	// Done is how much is done, of Total.
+	Done int `json:"done"`
+
+	// Total is how much there is to do. It is 0 if that is not known.
+	Total int `json:"total"`
+
+	// Note says what the job does at the moment, or is empty.
+	Note string `json:"note,omitempty"`
+
+	// Attempt is the attempt to run the job that this was said in, as [Job.Attempt] counts.
+	Attempt int `json:"attempt"`
+
+	// Time is when the server got to know it.
+	Time time.Time `json:"time,omitzero"`
+}
+
+// The limits of [Job.SetProgress].
+const (
+	maxAmount = 1 << 53 // above, not every number survives a reply
+	maxNote   = 1 << 10
+)
+
+// SetProgress records how far the job is: the amount done, the total or 0 if that is not known, and
+// a note of at most 1 KiB. The last call counts. Others find it in the Progress of [Job], and
+// [OnProgress] hears of it. The job's data and history are not touched.
+//
+// In a handler, SetProgress does not talk to the server. The worker sends the first progress of a
+// run and one that is complete (done is the total) at once, others at most once a second, and the
+// last before the outcome of the job. It drops what it can't send. On a job that was popped
+// otherwise, each call runs a script.
+//
+// Progress stays with the job when it is retried, goes on to another queue or ends, until it is set
+// again or the job is put again. Only the holder of the lock can set it. Negative amounts are
+// [ErrInvalid].
+func (j *Job) SetProgress(ctx context.Context, done, total int, note string) error {
+	if err := j.held("progress"); err != nil {
+		return err
+	}
+	switch {
+	case done < 0 || total < 0:
+		return invalid("progress", j.JID, "%d of %d is negative", done, total)
+	case int64(max(done, total)) > maxAmount:
+		return invalid("progress", j.JID, "%d of %d is more than %d", done, total, int64(maxAmount))
+	case len(note) > maxNote:
+		return invalid("progress", j.JID, "the note has %d bytes, which is more than %d",
+			len(note), maxNote)
+	}
+	r := &progressReport{
+		jid: j.JID, since: j.since, done: done, total: total, note: validText(note), hold: j.hold,
+	}
+	if j.hold != nil && j.hold.progress != nil {
+		j.hold.progress.set(r)
+		return nil
+	}
+	problems, err := j.client.sendProgress(ctx, j.JID, r)
+	if err != nil || problems[0] == "" {
+		return err
+	}
+	return &Error{Op: "progress", Code: codeOf(problems[0]), JID: j.JID, Message: problems[0]}
+}
+
+// A progressReport is the progress of a job, to be sent to the server.
+type progressReport struct {
+	jid, since  string
+	done, total int
+	note        string
+	hold        *hold // of the run
+}
+
+// isLast reports whether everything is done.
+func (r *progressReport) isLast() bool { return r.total > 0 && r.done >= r.total }
+
+// sendProgress sends the progress of jobs. It returns why the server did not record it, with an
+// empty text for each job for which it did. The jid is that of the job, if it is one.
+func (c *Client) sendProgress(
+	ctx context.Context, jid string, reports ...*progressReport,
+) ([]string, error) {
+	args := []any{c.worker}
+	for _, r := range reports {
+		args = append(args,
+			r.jid, r.since, strconv.Itoa(r.done), strconv.Itoa(r.total), r.note)
+	}
+	reply, err := c.run(ctx, "progress", jid, args...)
+	if err != nil {
+		return nil, err
+	}
+	problems, err := decodeStrings("progress", reply)
+	if err == nil && len(problems) != len(reports) {
+		err = unexpected("progress", reply)
+	}
+	for i := range problems {
+		problems[i] = strings.TrimPrefix(problems[i], "!")
+	}
+	return problems, err
+}
+
+// progressPause is how long the progress of a job is not sent after it was.
+const progressPause = time.Second
+
+// A progressKeeper holds the progress of a worker's jobs that is not sent yet.
+type progressKeeper struct {
+	ready signal // there is something to send
+
+	mu      sync.Mutex
+	waiting map[*hold]*progressReport
+	refused bool // the last call was
+}
+
+func newProgressKeeper(ready signal) *progressKeeper {
+	return &progressKeeper{ready: ready, waiting: map[*hold]*progressReport{}}
+}
+
+// set keeps a job's progress until it is sent.
+func (k *progressKeeper) set(r *progressReport) {
+	k.mu.Lock()
+	_, before := k.waiting[r.hold]
+	k.waiting[r.hold] = r
+	wait := k.wait(r)
+	k.mu.Unlock()
+	if wait <= 0 {
+		k.ready.notify()
+	} else if !before {
+		time.AfterFunc(wait, k.ready.notify)
+	}
+}
+
+// wait returns how long it takes until a report is due. The mutex is held.
+func (k *progressKeeper) wait(r *progressReport) time.Duration {
+	if r.hold.progressSent.IsZero() || r.isLast() {
+		return 0
+	}
+	return time.Until(r.hold.progressSent.Add(progressPause))
+}
+
+// take returns the reports to be sent now: those that are due, and those about jobs whose outcomes
+// are sent. It drops those of jobs that were lost, or that have ended otherwise.
+func (k *progressKeeper) take(outcomes []*report) []*progressReport {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.waiting) == 0 {
+		return nil
+	}
+	ending := map[*hold]bool{}
+	for _, r := range outcomes {
+		if r.job != nil {
+			ending[&r.job.hold] = true
+		}
+	}
+	var due []*progressReport
+	for h, r := range k.waiting {
+		gone := h.lost.Load() || h.ended.Load()
+		if !gone && !ending[h] && k.wait(r) > 0 {
+			continue
+		}
+		delete(k.waiting, h)
+		if !gone {
+			h.progressSent = time.Now()
+			due = append(due, r)
+		}
+	}
+	return due
+}
+
+// restore keeps reports that could not be sent, unless there are newer ones, and has them sent again
+// after some time.
+func (k *progressKeeper) restore(reports []*progressReport) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range reports {
+		if k.waiting[r.hold] == nil {
+			k.waiting[r.hold] = r
+		}
+	}
+	time.AfterFunc(progressPause, k.ready.notify)
+}
+
+// isNews records how a call went, and reports whether it is the first that was refused.
+func (k *progressKeeper) isNews(err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.refused
+	k.refused = err != nil
+	return k.refused && !before
+}
+
+// sendProgress sends what the progressKeeper gave. What the server refuses is dropped, as the next
+// progress of the job tells more. It returns an error if the server is away.
+func (l *workLoop) sendProgress(ctx context.Context, reports []*progressReport) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	keeper := l.w.progress
+	_, err := l.w.client.sendProgress(ctx, "", reports...)
+	switch {
+	case err != nil && !redisx.IsAnswer(err) && !errors.Is(err, ErrServer):
+		keeper.restore(reports)
+		return err
+	case keeper.isNews(err):
+		l.w.log.progressRefused(err)
+	}
+	return nil
+}
+
+// A progressReply is what the server keeps.
+type progressReply struct {
+	Done    wire.Number `json:"done"`
+	Total   wire.Number `json:"total"`
+	Note    wire.Text   `json:"note"`
+	Attempt wire.Number `json:"attempt"`
+	Time    wire.Number `json:"time"`
+}
+
+func (r *progressReply) UnmarshalJSON(raw []byte) error {
+	type plain progressReply
+	*r = progressReply{}
+	_ = json.Unmarshal(raw, (*plain)(r)) // what is damaged counts as none
+	return nil
+}
+
+// progress returns the progress, or nil if there is none.
+func (r *progressReply) progress() *Progress {
+	if r == nil || r.Attempt < 1 {
+		return nil
+	}
+	return &Progress{
+		Done: r.Done.LargeInt(), Total: r.Total.LargeInt(), Note: string(r.Note),
+		Attempt: r.Attempt.Int(), Time: r.Time.Time(),
+	}
+}
+
+// OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
+// ([Job.SetProgress]), first with what is known when the wait begins. It is called from the
+// goroutine that waits, which hears of the end when it has returned. If progress comes faster, it
+// gets the last. What comes while the connection is broken, it hears of after some seconds.
+type OnProgress func(Progress)
+
+func (o OnProgress) applyWait(c *callOptions) { c.onProgress = o }
+
+// A progressTeller calls an OnProgress with each progress once. A nil one tells nobody.
+type progressTeller struct {
+	call OnProgress
+	last Progress
+}
+
+// hear handles what was published.
+func (t *progressTeller) hear(message string) {
+	if reply, err := decode[progressReply]("wait", message); err == nil {
+		t.tell(&reply)
+	}
+}
+
+func (t *progressTeller) tell(reply *progressReply) {
+	p := reply.progress()
+	if t == nil || p == nil || *p == t.last || p.Time.Before(t.last.Time) {
+		return
+	}
+	t.last = *p
+	t.call(*p)
+}

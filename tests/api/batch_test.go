@@ -1,0 +1,518 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// batch makes a batch whose callback is in the queue callbacks.
+func (e *env) batch(options ...qless.PutOption) *qless.Batch {
+	e.t.Helper()
+	b, err := e.NewBatch(e.t.Context(), "callbacks", "Done", nil, options...)
+	require.NoError(e.t, err)
+	return b
+}
+
+// adds adds count members in the queue q.
+func (e *env) adds(b *qless.Batch, count int, options ...qless.PutOption) []string {
+	e.t.Helper()
+	jids, err := b.Add(e.t.Context(), "q", specs(count, options...))
+	require.NoError(e.t, err)
+	require.Len(e.t, jids, count)
+	return jids
+}
+
+func specs(count int, options ...qless.PutOption) []qless.JobSpec {
+	jobs := make([]qless.JobSpec, count)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: options}
+	}
+	return jobs
+}
+
+func (e *env) status(b *qless.Batch) qless.BatchStatus {
+	e.t.Helper()
+	status, err := b.Status(e.t.Context())
+	require.NoError(e.t, err)
+	return status
+}
+
+func (e *env) commits(b *qless.Batch) {
+	e.t.Helper()
+	require.NoError(e.t, b.Commit(e.t.Context()))
+}
+
+// completes completes count jobs of the queue q.
+func (e *env) completes(count int) {
+	e.t.Helper()
+	for range count {
+		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+	}
+}
+
+func TestACallbackRunsOnceWhenAllMembersAreDone(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch(qless.Priority(7))
+		require.Equal(t, qless.StateDepends, e.job(b.ID()).State)
+		first := e.adds(b, 2)
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
+		e.completes(2)
+		require.Empty(t, e.pops("callbacks", 1), "it is open")
+		second := e.adds(e.Batch(b.ID()), 3)
+		e.commits(b)
+		e.commits(b)
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 3, Total: 5}, e.status(b))
+		page, err := b.Pending(t.Context(), qless.Range{})
+		require.NoError(t, err)
+		require.Equal(t, 3, page.Total)
+		require.ElementsMatch(t, second, page.Items)
+		e.completes(2)
+		require.Empty(t, e.pops("callbacks", 1))
+		e.completes(1)
+		callback := e.pop("callbacks")
+		require.Equal(t, b.ID(), callback.JID)
+		require.Equal(t, 7, callback.Priority)
+		require.NoError(t, callback.Complete(t.Context()))
+		require.Equal(t, qless.BatchStatus{State: qless.StateComplete, Total: 5}, e.status(b))
+		e.unchanged(func() { e.commits(b) })
+		require.Empty(t, e.pops("callbacks", 1))
+		results, err := e.Results(t.Context(), append(first, second...)...)
+		require.NoError(t, err)
+		require.Len(t, results, 5)
+	})
+}
+
+func TestABatchThatIsReadyWhenItIsCommittedGoesOnAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		members int
+		options []qless.PutOption
+		state   qless.State
+	}{
+		"empty":   {0, nil, qless.StateWaiting},
+		"done":    {2, nil, qless.StateWaiting},
+		"delayed": {1, []qless.PutOption{qless.Delay(time.Minute)}, qless.StateScheduled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				b := e.batch(c.options...)
+				if c.members > 0 {
+					e.adds(b, c.members)
+					e.completes(c.members)
+				}
+				require.Zero(t, e.status(b).Pending)
+				e.commits(b)
+				require.Equal(t, c.state, e.job(b.ID()).State)
+				e.clock.Advance(time.Minute)
+				require.Equal(t, b.ID(), e.pop("callbacks").JID)
+			})
+		})
+	}
+}
+
+func TestWhatAMemberThatFailsMeansToItsBatch(t *testing.T) {
+	for policy, c := range map[qless.OnFailure]struct {
+		state   qless.State
+		pending int
+		failed  bool
+	}{
+		qless.OnFailureWait: {qless.StateDepends, 1, false},
+		qless.OnFailureRun:  {qless.StateWaiting, 0, true},
+		qless.OnFailureFail: {qless.StateFailed, 0, true},
+		"":                  {qless.StateDepends, 1, false},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				var options []qless.PutOption
+				if policy != "" {
+					options = append(options, policy)
+				}
+				b := e.batch(options...)
+				e.adds(b, 2)
+				e.commits(b)
+				e.completes(1)
+				member := e.pop("q")
+				require.NoError(t, member.Fail(t.Context(), "g", "m"))
+				status := e.status(b)
+				require.Equal(t, c.state, status.State)
+				require.Equal(t, c.pending, status.Pending)
+				require.Equal(t, 2, status.Total)
+				if c.failed {
+					require.Equal(t, []qless.FailedDependency{{JID: member.JID, Group: "g"}}, status.Failed)
+					require.Equal(t, status.Failed, e.job(b.ID()).FailedDependencies)
+					return
+				}
+				require.Empty(t, status.Failed)
+				require.NoError(t, member.Unfail(t.Context()))
+				e.completes(1)
+				require.Equal(t, b.ID(), e.pop("callbacks").JID)
+			})
+		})
+	}
+}
+
+// A failure while the batch is open is told once it is; the callback waits for the commit.
+func TestAnOpenBatchOutlivesTheFailureOfAMember(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch(qless.OnFailureRun)
+		e.adds(b, 1)
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.adds(b, 1)
+		require.Equal(t, 2, e.status(b).Total)
+		require.Len(t, e.status(b).Failed, 1)
+		e.completes(1)
+		require.Equal(t, qless.StateDepends, e.job(b.ID()).State)
+		e.commits(b)
+		require.Len(t, e.pop("callbacks").FailedDependencies, 1)
+	})
+}
+
+func TestAMemberCountsOnceHoweverOftenItRuns(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch()
+		e.adds(b, 1, qless.JID("member"))
+		e.adds(b, 1, qless.JID("member"), qless.Priority(3))
+		require.Equal(t, 1, e.status(b).Total)
+		e.commits(b)
+		require.NoError(t, errOf(e.pop("q").Retry(t.Context())))
+		require.NoError(t, e.pop("q").Next(t.Context(), "q"))
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 1, Total: 1}, e.status(b))
+		e.completes(1)
+		require.Equal(t, qless.StateWaiting, e.status(b).State)
+	})
+}
+
+func TestMembersAddMembers(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch()
+		e.adds(b, 1)
+		e.commits(b)
+		member := e.pop("q")
+		e.adds(b, 2)
+		require.NoError(t, member.Complete(t.Context()))
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Pending: 2, Total: 3}, e.status(b))
+		e.completes(2)
+		e.unchanged(func() {
+			err := requireCode(t, qless.ErrNotDepending, errOf(b.Add(t.Context(), "q", specs(1))))
+			require.Equal(t, b.ID(), err.JID)
+		})
+		require.Equal(t, b.ID(), e.pop("callbacks").JID)
+	})
+}
+
+func TestABatchOfManyMembers(t *testing.T) {
+	e := newEnv(t)
+	b := e.batch(qless.OnFailureRun)
+	e.adds(b, 2500)
+	require.Equal(t, 2500, e.status(b).Pending)
+	seen := map[string]bool{}
+	for offset := 0; offset < 2500; offset += 1000 {
+		page, err := b.Pending(t.Context(), qless.Range{Offset: offset, Limit: 1000})
+		require.NoError(t, err)
+		require.Equal(t, 2500, page.Total)
+		for _, jid := range page.Items {
+			seen[jid] = true
+		}
+	}
+	require.Equal(t, 2500, len(seen))
+	require.NoError(t, b.Cancel(t.Context()))
+	require.Zero(t, e.counts("q").Waiting)
+	requireCode(t, qless.ErrNotFound, errOf(b.Status(t.Context())))
+	require.Empty(t, e.rdb.Exists(t.Context(), "ql:j:x:open-dependents").Val())
+}
+
+func TestCancelEndsABatchAndWhatItWaitsFor(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch()
+		e.adds(b, 3)
+		e.completes(1)
+		running := e.pop("q")
+		require.NoError(t, b.Cancel(t.Context()))
+		requireCode(t, qless.ErrNotFound, running.Complete(t.Context()))
+		require.Zero(t, e.counts("q").Waiting)
+		for _, err := range []error{
+			errOf(b.Status(t.Context())), b.Commit(t.Context()), b.Cancel(t.Context()),
+			errOf(b.Add(t.Context(), "q", specs(1))), errOf(b.Pending(t.Context(), qless.Range{})),
+		} {
+			require.Equal(t, b.ID(), requireCode(t, qless.ErrNotFound, err).JID)
+		}
+	})
+}
+
+func TestAMemberOthersDependOnKeepsABatchFromBeingCanceled(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch()
+		e.put("q", qless.DependsOn(e.adds(b, 1)...))
+		e.unchanged(func() { requireCode(t, qless.ErrHasDependents, b.Cancel(t.Context())) })
+	})
+}
+
+func TestWhatIsRefusedDoesNotBecomeAMember(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("there"))
+		e.put("q", qless.JID("holder"), qless.Unique("k"))
+		b := e.batch()
+		jids, err := b.Add(t.Context(), "q", []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("there"), qless.IfAbsent()}},
+			{Klass: "K"},
+			{Klass: "K", Options: []qless.PutOption{qless.Unique("k")}},
+		})
+		require.Equal(t, []int{0, 2}, requireCode(t, qless.ErrExists, err).Indices)
+		require.Equal(t, "there", jids[0])
+		require.Equal(t, "holder", jids[2])
+		page, err := b.Pending(t.Context(), qless.Range{})
+		require.NoError(t, err)
+		require.Equal(t, jids[1:2], page.Items)
+		require.Equal(t, 1, e.status(b).Total)
+	})
+}
+
+func TestBatchesThatCanNotBe(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx := t.Context()
+		b := e.batch(qless.JID("b"))
+		plain := e.put("q")
+		e.unchanged(func() {
+			for _, err := range []error{
+				errOf(e.NewBatch(ctx, "", "K", nil)),
+				errOf(e.NewBatch(ctx, "q", "K", nil, qless.DependsOn("j"))),
+				errOf(e.NewBatch(ctx, "q", "K", nil, qless.OnFailure("else"))),
+				errOf(e.Batch("").Add(ctx, "q", specs(1))), e.Batch("").Commit(ctx), errOf(e.Batch("").Status(ctx)),
+				e.Batch("\xff").Cancel(ctx), e.Batch("x:open").Commit(ctx),
+				errOf(b.Add(ctx, "", specs(1))), errOf(b.Add(ctx, "q", specs(1, qless.Delay(-1)))),
+				errOf(b.Add(ctx, "q", specs(1, qless.JID("b")))),
+				errOf(b.Add(ctx, "q", specs(1, qless.DependsOn("b")))),
+				errOf(b.Pending(ctx, qless.Range{Offset: -1})),
+				e.Batch(plain).Commit(ctx), errOf(e.Batch(plain).Status(ctx)), e.Batch(plain).Cancel(ctx),
+				errOf(e.Queue("q").Put(ctx, "K", nil, qless.JID("x:open"))),
+				errOf(e.Queue("q").Put(ctx, "K", nil, qless.DependsOn("x:open"))),
+			} {
+				requireCode(t, qless.ErrInvalid, err)
+			}
+			requireCode(t, qless.ErrNotDepending, errOf(e.Batch(plain).Add(ctx, "q", specs(1))))
+			requireCode(t, qless.ErrNotFound, errOf(e.Batch("unknown").Add(ctx, "q", specs(1))))
+			requireCode(t, qless.ErrExists, errOf(e.NewBatch(ctx, "q", "K", nil, qless.JID("b"), qless.IfAbsent())))
+		})
+		waits := e.put("q", qless.DependsOn(plain))
+		e.unchanged(func() {
+			requireCode(t, qless.ErrInvalid, errOf(e.Batch(waits).Add(ctx, "q", specs(1))))
+		})
+		none, err := b.Add(ctx, "q", nil)
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}
+
+func TestABatchWithAJIDBeginsAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch(qless.JID("b"))
+		e.adds(b, 2)
+		again := e.batch(qless.JID("b"))
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true}, e.status(again))
+		e.completes(2)
+		e.commits(again)
+		require.Equal(t, "b", e.pop("callbacks").JID)
+	})
+}
+
+// A connection that breaks before the answer of an Add neither loses members nor doubles them, even
+// if they have ended by the time at which it is sent again.
+func TestMembersAreAddedOnceWhenTheConnectionBreaks(t *testing.T) {
+	for where, c := range cuts {
+		t.Run(where, func(t *testing.T) {
+			e, proxy, client := proxied(t)
+			b := e.batch(qless.OnFailureRun)
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
+			c.cut(proxy, scripts.SHA("put.many"))
+			jids, err := client.Batch(b.ID()).Add(t.Context(), "q", specs(3))
+			require.NoError(t, err)
+			require.Len(t, jids, 3)
+			require.Equal(t, 2, seen(proxy, "put.many"))
+			require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 3, Total: 3}, e.status(b))
+			require.Equal(t, 3, e.counts("q").Waiting)
+
+			c.cut(proxy, scripts.SHA("put.many"))
+			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named")))
+			requireCode(t, qless.ErrUnavailable, err)
+			_, err = client.Batch(b.ID()).Add(t.Context(), "q", specs(1, qless.JID("named"), qless.IfAbsent()))
+			require.Equal(t, c.ran, errors.Is(err, qless.ErrExists))
+			require.Equal(t, 4, e.status(b).Total)
+		})
+	}
+}
+
+// The second of two equal calls finds the jobs that the first one has put, whatever they did since.
+func TestAnAddThatIsSentTwiceLeavesWhatItFinds(t *testing.T) {
+	for name, between := range map[string]func(e *env, b *qless.Batch){
+		"pending":  func(*env, *qless.Batch) {},
+		"done":     func(e *env, _ *qless.Batch) { e.completes(2) },
+		"released": func(e *env, b *qless.Batch) { e.commits(b); e.completes(2) },
+		"over": func(e *env, b *qless.Batch) {
+			e.commits(b)
+			e.completes(2)
+			require.NoError(e.t, e.pop("callbacks").Complete(e.t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				b := e.batch()
+				args := []any{"w1", "new", "q", "m1", "K", "{}", "0", "2", "batch", b.ID(),
+					"q", "m2", "K", "{}", "0", "2", "batch", b.ID()}
+				require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...)))
+				between(e, b)
+				e.unchanged(func() { require.NoError(t, errOf(e.Run(t.Context(), "put.many", "", args...))) })
+				require.Equal(t, 2, e.status(b).Total)
+			})
+		})
+	}
+}
+
+func TestMembersOfABatchOfShardsAreInItsShard(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	shards := e.shards(qless.ShardByJID, 4)
+	for i := range 8 {
+		id := fmt.Sprint("batch-", i)
+		b, err := shards.NewBatch(ctx, "callbacks", "Done", nil, qless.JID(id))
+		require.NoError(t, err)
+		jids, err := shards.Batch("callbacks", id).Add(ctx, "q", specs(5))
+		require.NoError(t, err)
+		for _, jid := range jids {
+			require.Same(t, shards.ClientFor("q", id), shards.ClientFor("q", jid))
+		}
+		require.NoError(t, errOf(b.Add(ctx, "q", specs(1, qless.JID("{"+id+"}-7")))))
+		require.Equal(t, 6, e.status(b).Total)
+		require.NoError(t, b.Commit(ctx))
+		require.NoError(t, b.Cancel(ctx))
+	}
+	b, err := shards.NewBatch(ctx, "callbacks", "Done", nil)
+	require.NoError(t, err)
+	wrong := 0
+	for i := range 20 {
+		if _, err := b.Add(ctx, "q", specs(1, qless.JID(fmt.Sprint("else-", i)))); err != nil {
+			requireCode(t, qless.ErrWrongShard, err)
+			wrong++
+		}
+	}
+	require.Positive(t, wrong)
+	require.Equal(t, 20-wrong, e.status(b).Total)
+	requireCode(t, qless.ErrInvalid, errOf(shards.NewBatch(ctx, "q", "K", nil, qless.Unique("k"))))
+
+	byQueue := e.shards(qless.ShardByQueue, 2)
+	b, err = byQueue.NewBatch(ctx, "callbacks", "Done", nil)
+	require.NoError(t, err)
+	for i := range 20 {
+		queue := fmt.Sprint("q", i)
+		_, err := b.Add(ctx, queue, specs(1))
+		if byQueue.ClientFor(queue, "") == byQueue.ClientFor("callbacks", "") {
+			require.NoError(t, err)
+		} else {
+			requireCode(t, qless.ErrWrongShard, err)
+		}
+	}
+}
+
+func TestResultsOfSeveralJobs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		var all []string
+		for i := range 3 {
+			all = append(all, e.put("q", qless.JID(fmt.Sprint("j", i))))
+		}
+		for i := range 2 {
+			require.NoError(t, e.popWith(i).Complete(t.Context()))
+		}
+		results, err := e.Results(t.Context(), all[1], all[0])
+		require.NoError(t, err)
+		require.Equal(t, "1", string(results[0].Data))
+		require.Equal(t, "0", string(results[1].Data))
+		results, err = e.Results(t.Context(), "unknown", all[2], all[1])
+		require.Equal(t, "unknown", requireCode(t, qless.ErrNotFound, err).JID)
+		require.Len(t, results, 3)
+		require.Zero(t, results[1])
+		require.Equal(t, "1", string(results[2].Data))
+		require.Equal(t, all[2], requireCode(t, qless.ErrUnfinished, errOf(e.Results(t.Context(), all[2]))).JID)
+		requireCode(t, qless.ErrInvalid, errOf(e.Results(t.Context(), "")))
+		none, err := e.Results(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, none)
+		results, err = e.Results(t.Context(), append(make([]string, 0, 1200), repeated(all[0], 1200)...)...)
+		require.NoError(t, err)
+		require.Len(t, results, 1200)
+		require.Equal(t, "0", string(results[1199].Data))
+	})
+}
+
+func repeated(text string, count int) []string {
+	all := make([]string, count)
+	for i := range all {
+		all[i] = text
+	}
+	return all
+}
+
+// Many clients complete members and add others at once: the callback is released once.
+func TestABatchUnderLoad(t *testing.T) {
+	e := newEnv(t)
+	b := e.batch()
+	e.adds(b, 20)
+	e.commits(b)
+	var all sync.WaitGroup
+	failures := make(chan error, 100)
+	for i := range 4 {
+		client := e.as(fmt.Sprint("worker ", i))
+		all.Go(func() { failures <- worksBatch(t.Context(), client, b.ID()) })
+	}
+	all.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	require.Equal(t, qless.BatchStatus{State: qless.StateWaiting, Total: 40}, e.status(b))
+	require.Len(t, e.pops("callbacks", 2), 1)
+}
+
+// worksBatch completes jobs until there are none. Each with the klass K adds one of the klass Last.
+func worksBatch(ctx context.Context, client *qless.Client, id string) error {
+	for {
+		jobs, err := client.Queue("q").Pop(ctx, 1)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		if jobs[0].Klass == "K" {
+			if _, err := client.Batch(id).Add(ctx, "q", []qless.JobSpec{{Klass: "Last"}}); err != nil {
+				return err
+			}
+		}
+		if err := jobs[0].Complete(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func TestWhatABatchCosts(t *testing.T) {
+	e := newEnv(t)
+	commands := func(run func()) int { return len(e.server.Commands(t, run)) }
+	e.put("q", qless.JID("first"))
+	plain := commands(func() { e.put("q", qless.JID("plain")) })
+	e.batch(qless.JID("old"))
+	require.Equal(t, plain+5, commands(func() { e.batch(qless.JID("new")) }))
+	many := func(count int, options ...qless.PutOption) int {
+		return commands(func() { require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs(count, options...)))) })
+	}
+	members := func(b *qless.Batch, count int) int { return commands(func() { e.adds(b, count) }) }
+	each := (many(100) - many(50)) / 50
+	b := e.batch()
+	require.Equal(t, each+4, (members(b, 100)-members(b, 50))/50)
+	watched := e.batch(qless.OnFailureRun)
+	require.Equal(t, each+6, (members(watched, 100)-members(watched, 50))/50)
+	require.Equal(t, 5, commands(func() { e.commits(b) }))
+	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
+}

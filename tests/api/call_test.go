@@ -1,0 +1,503 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// calls begins to call a job of the queue q, and returns when it has been put.
+func (e *env) calls(ctx context.Context, options ...qless.PutOption) (jid string, ended chan ending) {
+	e.t.Helper()
+	e.t.Cleanup(func() { _ = e.Close() })
+	ended = make(chan ending, 1)
+	before := e.unfinished("q")
+	go func() {
+		result, err := e.Queue("q").Call(ctx, "K", nil, options...)
+		ended <- ending{result, err}
+	}()
+	require.Eventually(e.t, func() bool {
+		for _, found := range e.unfinished("q") {
+			if !slices.Contains(before, found) {
+				jid = found
+			}
+		}
+		return jid != "" || len(ended) > 0
+	}, patience, time.Millisecond)
+	return jid, ended
+}
+
+// unfinished returns the jids of all jobs of a queue that have not ended.
+func (e *env) unfinished(queue string) []string {
+	e.t.Helper()
+	var all []string
+	for _, list := range []qless.List{
+		qless.ListWaiting, qless.ListScheduled, qless.ListDepends, qless.ListRunning, qless.ListStalled,
+	} {
+		page, err := e.Queue(queue).JIDs(e.t.Context(), list, qless.Range{Limit: -1})
+		require.NoError(e.t, err)
+		all = append(all, page.Items...)
+	}
+	return all
+}
+
+// withdrawn requires that an error says whether a job was withdrawn because the call's context ended.
+func withdrawn(t *testing.T, want bool, cause, err error) *qless.Error {
+	t.Helper()
+	own := requireCode(t, qless.ErrUnavailable, err)
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, want, own.Withdrawn, own.Message)
+	return own
+}
+
+func TestACallReturnsHowItsJobHasEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(e *env) error
+		state qless.State
+		data  string
+		err   error
+	}{
+		"complete": {func(e *env) error { return e.popWith(7).Complete(e.t.Context()) }, qless.StateComplete, "7", nil},
+		"deleted at once": {func(e *env) error {
+			e.set(qless.ConfigJobsHistory, 0)
+			return e.popWith(7).Complete(e.t.Context())
+		}, qless.StateComplete, "7", nil},
+		"failed":   {func(e *env) error { return e.popWith(7).Fail(e.t.Context(), "g", "m") }, qless.StateFailed, "7", nil},
+		"canceled": {func(e *env) error { return e.pop("q").Cancel(e.t.Context()) }, "", "", qless.ErrCanceled},
+		"goes on":  {goesOn, qless.StateComplete, "8", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				_, ended := e.calls(t.Context())
+				require.NoError(t, c.end(e))
+				got := e.soon(ended)
+				if c.err != nil {
+					requireCode(t, c.err, got.err)
+					return
+				}
+				require.NoError(t, got.err)
+				require.Equal(t, c.state, got.result.State)
+				require.Equal(t, c.data, string(got.result.Data))
+			})
+		})
+	}
+}
+
+// The client subscribes before the put, so that it need not ask how the job is.
+func TestACallSendsOnlyItsPut(t *testing.T) {
+	e := newEnv(t)
+	var mu sync.Mutex
+	var commands []string
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		commands = append(commands, call.Command)
+	}))
+	defer client.Close()
+	for i := range 3 {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.Queue("q").Call(t.Context(), "K", nil)
+			ended <- err
+		}()
+		var jobs []*qless.Job
+		require.Eventually(t, func() bool { jobs = e.pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
+		require.NoError(t, jobs[0].Complete(t.Context()))
+		require.NoError(t, <-ended)
+		mu.Lock()
+		require.Len(t, commands, i+1)
+		require.Equal(t, "put", commands[i])
+		mu.Unlock()
+	}
+}
+
+func TestACallWhoseContextEndsWithdrawsAJobThatNobodyRuns(t *testing.T) {
+	for state, c := range map[string]struct {
+		options []qless.PutOption
+		bring   func(t *testing.T, e *env)
+		goesOn  bool
+		words   string
+	}{
+		"waiting":   {nil, nil, false, "withdrawn"},
+		"scheduled": {[]qless.PutOption{qless.Delay(time.Hour)}, nil, false, "withdrawn"},
+		"depends":   {[]qless.PutOption{qless.DependsOn("parent"), qless.Unique("k")}, nil, false, "withdrawn"},
+		"retried":   {nil, func(t *testing.T, e *env) { require.NoError(t, errOf(e.pop("q").Retry(t.Context()))) }, false, "withdrawn"},
+		"running":   {nil, func(_ *testing.T, e *env) { e.pop("q") }, true, "the job goes on"},
+		"needed by another": {[]qless.PutOption{qless.JID("j")}, func(_ *testing.T, e *env) { e.put("q", qless.DependsOn("j")) },
+			true, "the job goes on"},
+	} {
+		t.Run(state, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("parents", qless.JID("parent"))
+				ctx, cancel := context.WithCancel(t.Context())
+				jid, ended := e.calls(ctx, c.options...)
+				if c.bring != nil {
+					c.bring(t, e)
+				}
+				cancel()
+				err := withdrawn(t, !c.goesOn, context.Canceled, e.soon(ended).err)
+				require.Contains(t, err.Message, c.words)
+				require.Equal(t, jid, err.JID)
+				require.Equal(t, "call", err.Op)
+				if c.goesOn {
+					require.NotEmpty(t, e.job(jid).State)
+					return
+				}
+				require.Empty(t, e.unfinished("q"))
+				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), jid)))
+				e.holder("")
+			})
+		})
+	}
+}
+
+func TestACallWithAnEndedContextPutsNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		e.unchanged(func() {
+			_, err := e.Queue("q").Call(ctx, "K", nil)
+			require.Contains(t, withdrawn(t, true, context.DeadlineExceeded, err).Message, "was not put")
+		})
+	})
+}
+
+func TestACallThatCannotWithdrawItsJobSaysSo(t *testing.T) {
+	e := newEnv(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, ended := e.calls(ctx)
+	e.server.Kill()
+	cancel()
+	err := withdrawn(t, false, context.Canceled, e.soon(ended).err)
+	require.Contains(t, err.Message, "could not be withdrawn")
+}
+
+// The put may have been done. A call that says that its job was withdrawn means it.
+func TestACallWhosePutIsNotAnswered(t *testing.T) {
+	e := newEnv(t)
+	defer e.Close()
+	e.server.Suspend()
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // the call subscribes for one
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- errOf(e.Queue("q").Call(ctx, "K", nil)) }()
+	<-ctx.Done()
+	e.server.Resume()
+	select {
+	case err := <-ended:
+		own := requireCode(t, qless.ErrUnavailable, err)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		t.Log(own.Message)
+		if own.Withdrawn {
+			require.Empty(t, e.unfinished("q"))
+		}
+	case <-time.After(patience):
+		require.FailNow(t, "the call goes on")
+	}
+}
+
+func TestCallForReturnsTheResultOfItsJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		call := func(end func(job *qless.Job) error) (int, error) {
+			t.Helper()
+			done := make(chan error, 1)
+			var value int
+			go func() {
+				var err error
+				value, err = qless.CallFor[int](t.Context(), e.Queue("q"), "K", nil)
+				done <- err
+			}()
+			var jobs []*qless.Job
+			require.Eventually(t, func() bool { jobs = e.pops("q", 1); return len(jobs) > 0 }, patience, time.Millisecond)
+			require.NoError(t, end(jobs[0]))
+			select {
+			case err := <-done:
+				return value, err
+			case <-time.After(patience):
+				require.FailNow(t, "the call goes on")
+				return 0, nil
+			}
+		}
+		with := func(result any) func(job *qless.Job) error {
+			return func(job *qless.Job) error {
+				require.NoError(t, job.SetResult(result))
+				return job.Complete(t.Context())
+			}
+		}
+		value, err := call(with(7))
+		require.NoError(t, err)
+		require.Equal(t, 7, value)
+		_, err = call(with("seven"))
+		requireCode(t, qless.ErrInvalid, err)
+		_, err = call(func(job *qless.Job) error { return job.Complete(t.Context()) })
+		requireCode(t, qless.ErrInvalid, err)
+		_, err = call(func(job *qless.Job) error { return job.Fail(t.Context(), "g", "too hot") })
+		require.Contains(t, requireCode(t, qless.ErrFailed, err).Message, "the job has failed in g: too hot")
+	})
+}
+
+func TestCallsThatAreRefused(t *testing.T) {
+	e := newEnv(t)
+	defer e.Close()
+	jid := e.put("q", qless.Unique("k"))
+	call := func(options ...qless.PutOption) error {
+		_, err := e.Queue("q").Call(t.Context(), "K", nil, options...)
+		return err
+	}
+	e.unchanged(func() {
+		require.Equal(t, jid, requireCode(t, qless.ErrExists, call(qless.Unique("k"))).JID)
+		requireCode(t, qless.ErrExists, call(qless.JID(jid), qless.IfAbsent()))
+		err := requireCode(t, qless.ErrInvalid, call(qless.Unique("k").Replace()))
+		require.Contains(t, err.Message, "Unique.Replace can't be used with Call")
+		requireCode(t, qless.ErrInvalid, call(qless.Delay(-1)))
+		_, err2 := qless.CallFor[int](t.Context(), e.Queue(""), "K", nil)
+		requireCode(t, qless.ErrInvalid, err2)
+	})
+}
+
+// What is published about an earlier end of a job with the same jid does not end the call.
+func TestACallWithAJIDWaitsForTheEndOfItsOwnJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("others", qless.JID("j"))
+		_, ended := e.calls(t.Context(), qless.JID("j"))
+		for range 3 {
+			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:done:j", `{"state":"failed"}`).Err())
+		}
+		require.NoError(t, e.popWith(7).Complete(t.Context()))
+		got := e.soon(ended)
+		require.NoError(t, got.err)
+		require.Equal(t, "7", string(got.result.Data))
+	})
+}
+
+func TestACallEndsWhenTheClientIsClosed(t *testing.T) {
+	e := newEnv(t)
+	_, ended := e.calls(t.Context())
+	require.NoError(t, e.Close())
+	require.False(t, requireCode(t, qless.ErrUnavailable, e.soon(ended).err).Withdrawn)
+	_, err := e.Queue("q").Call(t.Context(), "K", nil)
+	require.True(t, requireCode(t, qless.ErrUnavailable, err).Withdrawn)
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	e := newEnv(t)
+	defer e.Close()
+	const n = 100
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			value, err := qless.CallFor[int](t.Context(), e.Queue("q"), "K", i)
+			if err != nil || value != i {
+				t.Error(i, value, err)
+			}
+		})
+	}
+	for done := 0; done < n; {
+		for _, job := range e.pops("q", 10) {
+			require.NoError(t, job.SetResult(job.Data))
+			require.NoError(t, job.Complete(t.Context()))
+			done++
+		}
+	}
+	all.Wait()
+}
+
+func TestWithdrawingAJob(t *testing.T) {
+	for state, c := range map[string]struct {
+		bring func(t *testing.T, e *env)
+		err   error
+	}{
+		"waiting":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Tags("t")) }, nil},
+		"scheduled": {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.Delay(time.Hour)) }, nil},
+		"depends":   {func(_ *testing.T, e *env) { e.put("q", qless.JID("j"), qless.DependsOn(e.put("x"))) }, nil},
+		"timed out": {func(t *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			require.NoError(t, e.pop("q").Timeout(t.Context()))
+		}, nil},
+		"running": {func(_ *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			e.pop("q")
+		}, qless.ErrRunning},
+		"lost": {func(_ *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			e.pop("q")
+			e.clock.Advance(time.Hour)
+		}, qless.ErrRunning},
+		"complete": {func(t *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			require.NoError(t, e.pop("q").Complete(t.Context()))
+		}, qless.ErrFinished},
+		"failed": {func(t *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		}, qless.ErrFinished},
+		"needed": {func(_ *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			e.put("q", qless.DependsOn("j"))
+		}, qless.ErrHasDependents},
+		"unknown": {func(*testing.T, *env) {}, qless.ErrNotFound},
+	} {
+		t.Run(state, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				c.bring(t, e)
+				if c.err != nil {
+					e.unchanged(func() {
+						require.Equal(t, "j", requireCode(t, c.err, e.Withdraw(t.Context(), "j")).JID)
+					})
+					return
+				}
+				require.NoError(t, e.Withdraw(t.Context(), "j"))
+				requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "j")))
+				require.Empty(t, e.unfinished("q"))
+				for _, key := range e.rdb.Keys(t.Context(), "*").Val() {
+					require.False(t, strings.Contains(key, "ql:j:j"), key)
+				}
+			})
+		})
+	}
+	e := newEnv(t)
+	for _, bad := range []string{"", "j-history", "\xff"} {
+		requireCode(t, qless.ErrInvalid, e.Withdraw(t.Context(), bad))
+	}
+}
+
+func TestResultsAndWaitsOfShards(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ShardByJID, 3)
+	for _, c := range shards.Clients() {
+		defer c.Close()
+	}
+	queue, ctx := shards.Queue("q"), t.Context()
+	var all []string
+	for i := range 12 {
+		jid, err := queue.Put(ctx, "K", nil, qless.JID(fmt.Sprint("j", i)))
+		require.NoError(t, err)
+		all = append(all, jid)
+		requireCode(t, qless.ErrUnfinished, errOf(shards.Result(ctx, jid)))
+	}
+	results := make(chan []qless.Result, 1)
+	go func() {
+		found, err := shards.WaitAll(ctx, all...)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- found
+	}()
+	for done := 0; done < len(all); {
+		jobs, err := queue.Pop(ctx, 5)
+		require.NoError(t, err)
+		for _, job := range jobs {
+			require.NoError(t, job.SetResult(job.JID))
+			require.NoError(t, job.Complete(ctx))
+			done++
+		}
+	}
+	for i, result := range <-results {
+		require.Equal(t, `"`+all[i]+`"`, string(result.Data))
+		found, err := shards.Result(ctx, all[i])
+		require.NoError(t, err)
+		require.Equal(t, result.Data, found.Data)
+		found, err = shards.Wait(ctx, all[i])
+		require.NoError(t, err)
+		require.Equal(t, result.Data, found.Data)
+	}
+	requireCode(t, qless.ErrNotFound, errOf(shards.Result(ctx, "unknown")))
+	requireCode(t, qless.ErrNotFound, errOf(shards.Wait(ctx, "unknown")))
+	requireCode(t, qless.ErrNotFound, errOf(shards.WaitAll(ctx, all[0], "unknown")))
+	for _, bad := range []string{"", "j-history", "\xff"} {
+		requireCode(t, qless.ErrInvalid, errOf(shards.Result(ctx, bad)))
+		requireCode(t, qless.ErrInvalid, errOf(shards.Wait(ctx, bad)))
+		requireCode(t, qless.ErrInvalid, errOf(shards.WaitAll(ctx, bad)))
+	}
+	requireCode(t, qless.ErrInvalid, errOf(shards.WaitAll(ctx)))
+
+	jid, err := queue.Put(ctx, "K", nil)
+	require.NoError(t, err)
+	for _, c := range shards.Clients() {
+		if c != shards.ClientFor("q", jid) {
+			requireCode(t, qless.ErrNotFound, errOf(c.Wait(ctx, jid)))
+		}
+	}
+	require.NoError(t, shards.ClientFor("q", jid).Cancel(ctx, jid))
+	requireCode(t, qless.ErrNotFound, errOf(shards.Wait(ctx, jid)))
+}
+
+func TestAWaitOfShardsEndsWithItsJob(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ShardByJID, 3)
+	for _, c := range shards.Clients() {
+		defer c.Close()
+	}
+	jid, err := shards.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- errOf(shards.Wait(t.Context(), jid)) }()
+	shard := shards.ClientFor("q", jid)
+	require.Eventually(t, func() bool {
+		stored := e.rdb.HGet(t.Context(), shard.Namespace()+"j:"+jid, "x:o").Val()
+		return strings.HasPrefix(stored, "w")
+	}, patience, time.Millisecond)
+	require.NoError(t, shard.Cancel(t.Context(), jid))
+	requireCode(t, qless.ErrCanceled, <-ended)
+}
+
+func TestCallsInShards(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ShardByJID, 3)
+	for _, c := range shards.Clients() {
+		defer c.Close()
+	}
+	queue := shards.Queue("q")
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			value, err := qless.CallFor[int](t.Context(), queue, "K", i)
+			if err != nil || value != i {
+				t.Error(i, value, err)
+			}
+		})
+	}
+	for done := 0; done < 10; {
+		jobs, err := queue.Pop(t.Context(), 5)
+		require.NoError(t, err)
+		for _, job := range jobs {
+			require.NoError(t, job.SetResult(job.Data))
+			require.NoError(t, job.Complete(t.Context()))
+			done++
+		}
+	}
+	all.Wait()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := queue.Call(ctx, "K", nil)
+	withdrawn(t, true, context.DeadlineExceeded, err)
+	counts, err := queue.Counts(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts.Waiting)
+
+	parent, err := queue.Put(t.Context(), "K", nil, qless.JID("parent"))
+	require.NoError(t, err)
+	for i := range 10 {
+		jid := fmt.Sprint("child", i)
+		if shards.ClientFor("q", jid) == shards.ClientFor("q", parent) {
+			continue
+		}
+		_, err = queue.Call(t.Context(), "K", nil, qless.JID(jid), qless.DependsOn(parent))
+		own := requireCode(t, qless.ErrWrongShard, err)
+		require.Equal(t, jid, own.JID)
+		require.Contains(t, own.Message, parent)
+	}
+	_, err = queue.Call(t.Context(), "", nil)
+	requireCode(t, qless.ErrInvalid, err)
+}

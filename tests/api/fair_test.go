@@ -1,0 +1,274 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// putFair puts count jobs of a tenant, whose jids begin with its name.
+func (e *env) putFair(count int, option qless.FairOption, name string, more ...qless.PutOption) {
+	e.t.Helper()
+	for i := range count {
+		jid := qless.JID(fmt.Sprintf("%s%d", name, i))
+		e.put("q", append([]qless.PutOption{jid, option}, more...)...)
+	}
+}
+
+// tenants pops jobs one by one, and returns the first letters of their jids. Each tenant's must come
+// in their order, from the given number on.
+func (e *env) tenants(count int, from map[string]int) string {
+	e.t.Helper()
+	var got strings.Builder
+	for range count {
+		jid := e.pop("q").JID
+		require.Equal(e.t, fmt.Sprint(from[jid[:1]]), jid[1:], "the order of %s", jid[:1])
+		from[jid[:1]]++
+		got.WriteString(jid[:1])
+	}
+	return got.String()
+}
+
+func TestWaitingTenantsTakeTurns(t *testing.T) {
+	for _, priority := range []int{0, 1, -1, 999, 10000, -10000} {
+		t.Run(fmt.Sprint(priority), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				at := qless.Priority(priority)
+				e.putFair(60, qless.Fair("a"), "a", at)
+				e.clock.Advance(time.Hour)
+				e.putFair(10, qless.Fair("b"), "b", at)
+				from := map[string]int{}
+				for range 10 {
+					turn := e.tenants(2, from)
+					require.ElementsMatch(t, []string{"a", "b"}, []string{turn[:1], turn[1:]})
+				}
+				require.Equal(t, "aaaaa", e.tenants(5, from))
+				e.clock.Advance(time.Hour) // who comes late is served at once, but not for what it missed
+				e.putFair(5, qless.Fair("c"), "c", at)
+				require.Equal(t, 5, strings.Count(e.tenants(10, from), "c"))
+				require.Equal(t, strings.Repeat("a", 40), e.tenants(40, from))
+				require.Empty(t, e.pops("q", 1))
+			})
+		})
+	}
+}
+
+func TestAWeightIsHowManyTurnsATenantGets(t *testing.T) {
+	for name, c := range map[string]struct {
+		weight float64
+		share  int // of 40
+	}{"3": {3, 30}, "a third": {1.0 / 3, 10}, "much": {100, 39}, "little": {0.01, 1}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.putFair(40, qless.Fair("b"), "b", qless.Priority(10000))
+			e.putFair(40, qless.FairWeight("a", c.weight), "a", qless.Priority(10000))
+			got := strings.Count(e.tenants(40, map[string]int{}), "a")
+			require.InDelta(t, c.share, got, 1)
+		})
+	}
+}
+
+func TestJobsOfOneCallTakeTurns(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		var jobs []qless.JobSpec
+		for _, tenant := range []string{"a", "a", "a", "b", "b", "c"} {
+			jobs = append(jobs, qless.JobSpec{Klass: tenant, Options: []qless.PutOption{qless.Fair(tenant)}})
+		}
+		_, err := e.Queue("q").PutMany(t.Context(), jobs)
+		require.NoError(t, err)
+		var klasses []string
+		for range jobs {
+			klasses = append(klasses, e.pop("q").Klass)
+		}
+		require.ElementsMatch(t, []string{"a", "b", "c"}, klasses[:3])
+		require.ElementsMatch(t, []string{"a", "b"}, klasses[3:5])
+	})
+}
+
+func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("fair high"), qless.Fair("a"), qless.Priority(1))
+		e.put("q", qless.JID("fair"), qless.Fair("a"))
+		e.put("q", qless.JID("fair low"), qless.Fair("a"), qless.Priority(-1))
+		e.clock.Advance(time.Hour)
+		e.put("q", qless.JID("plain low"), qless.Priority(-1))
+		e.put("q", qless.JID("plain"))
+		e.put("q", qless.JID("plain high"), qless.Priority(1))
+		want := []string{"plain high", "fair high", "plain", "fair", "plain low", "fair low"}
+		require.Equal(t, want, jids(e.pops("q", 10)))
+	})
+}
+
+// What is ready later than its put takes its turn then.
+func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []qless.PutOption
+		ready   func(e *env)
+	}{
+		"due": {[]qless.PutOption{qless.Delay(time.Minute)}, func(e *env) { e.clock.Advance(time.Minute) }},
+		"released by the last dependency": {[]qless.PutOption{qless.DependsOn("parent")}, func(e *env) {
+			require.NoError(e.t, e.pop("parents").Complete(e.t.Context()))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("parents", qless.JID("parent"))
+				e.putFair(1, qless.Fair("a"), "x")
+				e.putFair(6, qless.Fair("a"), "a", c.options...)
+				e.putFair(3, qless.Fair("b"), "b")
+				require.Equal(t, "x0", e.pop("q").JID)
+				c.ready(e)
+				got := ""
+				for range 9 {
+					got += e.pop("q").JID[:1]
+				}
+				require.Equal(t, 6, strings.Count(got, "a"))
+				require.LessOrEqual(t, strings.Index(got, "a"), 2, got)
+				require.LessOrEqual(t, strings.LastIndex(got, "b"), 5, got)
+			})
+		})
+	}
+}
+
+func TestATenantStaysWithItsJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q", qless.Fair("a"), qless.Header("k", "v"))
+		require.Equal(t, "a", e.job(jid).Tenant)
+		job := e.pop("q")
+		require.Equal(t, "a", job.Tenant)
+		for range 20 {
+			e.put("q2", qless.Fair("b"))
+		}
+		require.NoError(t, job.Next(t.Context(), "q2"))
+		require.Equal(t, "a", e.job(jid).Tenant)
+		require.Contains(t, jids(e.pops("q2", 2)), jid)
+		e.put("q", qless.JID(jid), qless.Fair("c"))
+		require.Equal(t, "c", e.job(jid).Tenant)
+		require.Equal(t, map[string]string{"k": "v"}, e.job(jid).Headers)
+	})
+}
+
+func TestARetryComesBeforeTheTurnsOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.putFair(2, qless.Fair("a"), "a")
+		e.putFair(2, qless.Fair("b"), "b")
+		job := e.pop("q")
+		require.NoError(t, errOf(job.Retry(t.Context())))
+		require.Equal(t, job.JID, e.pop("q").JID)
+	})
+}
+
+// One tenant that puts forever, and others that come once, leave no more than a few behind.
+func TestAQueueForgetsTenants(t *testing.T) {
+	e := newEnv(t)
+	e.putFair(3, qless.Fair("a"), "a")
+	for i := range 200 {
+		e.put("q", qless.Fair(fmt.Sprint("once ", i)))
+		e.put("q", qless.Fair("a"))
+		e.pops("q", 2)
+	}
+	require.Less(t, e.rdb.ZCard(t.Context(), "ql:x:fair:0:q").Val(), int64(20))
+	e.pops("q", 100)
+	e.put("q", qless.Fair("last"))
+	require.Equal(t, []string{"last"}, e.rdb.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
+}
+
+// Over any stretch in which all of them wait, tenants of one weight differ by one job at most, and
+// those of several by what one turn is worth.
+func TestSharesOfRandomTenants(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 1))
+	e := newEnv(t)
+	weights := []float64{1, 1, 2, 0.5}
+	puts := make([]int, len(weights))
+	for range 400 {
+		tenant := dice.IntN(len(weights))
+		name := string(rune('a' + tenant))
+		e.put("q", qless.JID(fmt.Sprint(name, puts[tenant])), qless.FairWeight(name, weights[tenant]))
+		puts[tenant]++
+	}
+	from := map[string]int{}
+	for taken := 1; ; taken++ {
+		e.tenants(1, from)
+		for i := range weights {
+			if from[string(rune('a'+i))] == puts[i] {
+				return
+			}
+			share := float64(from[string(rune('a'+i))]) / weights[i]
+			for j := range weights {
+				other := float64(from[string(rune('a'+j))]) / weights[j]
+				require.Less(t, math.Abs(share-other), 1/weights[i]+1/weights[j]+0.01, "after %d, %v", taken, from)
+			}
+		}
+	}
+}
+
+func TestWhatAFairPutCosts(t *testing.T) {
+	e := newEnv(t)
+	put := func(name string, options ...qless.PutOption) int {
+		options = append(options, qless.JID(name))
+		return len(e.server.Commands(t, func() { e.put("q", options...) }))
+	}
+	put("first")
+	plain := put("plain")
+	require.Equal(t, plain+4, put("a", qless.Fair("a")))
+	require.Equal(t, plain+4, put("b", qless.Fair("a")))
+	require.Equal(t, plain, put("c"))
+}
+
+func TestFairSharesThatCanNotBe(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.unchanged(func() {
+			for _, options := range map[string][]qless.PutOption{
+				"no tenant":     {qless.Fair("")},
+				"not UTF-8":     {qless.Fair("\xff")},
+				"long":          {qless.Fair(strings.Repeat("a", 513))},
+				"no weight":     {qless.FairWeight("a", 0)},
+				"negative":      {qless.FairWeight("a", -1)},
+				"too heavy":     {qless.FairWeight("a", 101)},
+				"not a number":  {qless.FairWeight("a", math.NaN())},
+				"high priority": {qless.Fair("a"), qless.Priority(10001)},
+				"low priority":  {qless.Priority(-10001), qless.Fair("a")},
+			} {
+				requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, options...)))
+
+			}
+		})
+		jid := e.put("q", qless.Priority(20000))
+		e.put("q", qless.JID(jid), qless.Fair("a")) // such a priority has no room for turns
+		e.put("q", qless.Priority(19999))
+		require.Equal(t, jid, e.pop("q").JID)
+	})
+}
+
+func TestDamagedTurnsDoNotKeepJobsFromTheirQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		require.NoError(t, e.rdb.Set(t.Context(), "ql:x:fair:0:q", "damaged", 0).Err())
+		e.putFair(3, qless.Fair("a"), "a")
+		require.Len(t, e.pops("q", 5), 3)
+		jid := e.put("q", qless.Fair("a"))
+		for _, damaged := range []string{"g|{}", `g|{"g":7}`, `g|{"g":{"t":7}}`, "g|{", `g|{"g":{"t":"a","w":"x"}}`} {
+			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+jid, "x:o", damaged).Err())
+			e.put("q", qless.JID(jid))
+			require.Equal(t, jid, e.pop("q").JID, damaged)
+		}
+	})
+}
+
+func TestAScriptThatNamesNoTenantIsRefused(t *testing.T) {
+	e := newEnv(t)
+	for _, options := range []string{"g|{}", `g|{"g":{"t":""}}`, `g|{"g":7}`} {
+		e.unchanged(func() {
+			err := errOf(e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", options))
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "has no tenant")
+		})
+	}
+}

@@ -1,0 +1,939 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// sweep sweeps once.
+func (e *env) sweep() int {
+	e.t.Helper()
+	n, err := e.Sweep(e.t.Context())
+	require.NoError(e.t, err)
+	return n
+}
+
+// gone checks that nothing is left of a job.
+func (e *env) gone(jid string) {
+	e.t.Helper()
+	named := regexp.MustCompile(`\b` + jid + `\b`)
+	for key, value := range e.dump() {
+		require.NotRegexp(e.t, named, key[len("ql:j"):])
+		require.NotRegexp(e.t, named, fmt.Sprint(value), key)
+	}
+}
+
+// untils returns the jids of jobs that have a time in the set of lifetimes.
+func (e *env) untils() []string {
+	e.t.Helper()
+	jids, err := e.rdb.ZRange(e.t.Context(), "ql:x:until", 0, -1).Result()
+	require.NoError(e.t, err)
+	return jids
+}
+
+// foreignPut puts an existing job as the script of another client does, which knows no options.
+func (e *env) foreignPut(queue, jid string) {
+	e.t.Helper()
+	now := e.clock.Now().Unix()
+	_, err := e.rdb.TxPipelined(e.t.Context(), func(p redis.Pipeliner) error {
+		for _, part := range []string{"work", "locks", "scheduled", "depends"} {
+			p.ZRem(e.t.Context(), "ql:q:"+queue+"-"+part, jid)
+		}
+		p.ZRem(e.t.Context(), "ql:completed", jid)
+		p.HSet(e.t.Context(), "ql:j:"+jid, "state", "waiting", "queue", queue, "worker", "",
+			"expires", "0", "time", now)
+		p.RPush(e.t.Context(), "ql:j:"+jid+"-history", fmt.Sprintf(`[%d,"put",{"q":"%s"}]`, now, queue))
+		p.ZAdd(e.t.Context(), "ql:q:"+queue+"-work", zmember(-0.17, jid))
+		return nil
+	})
+	require.NoError(e.t, err)
+}
+
+func TestAJobIsNotHandedOutAfterItsStartBy(t *testing.T) {
+	takes := map[string]func(e *env) []string{
+		"pop": func(e *env) []string { return jids(e.pops("q", 2)) },
+		"reserve": func(e *env) []string {
+			var taken []string
+			for _, part := range e.run("reserve", "w1", "2", "ordered", "0", "10", "", "0", "q").([]any)[4:] {
+				taken = append(taken, fmt.Sprint(part))
+			}
+			return taken
+		},
+		"reserve of several": func(e *env) []string {
+			var taken []string
+			for _, part := range e.run("reserve", "w1", "2", "round-robin", "0", "10", "", "0", "p", "q").([]any)[4:] {
+				taken = append(taken, fmt.Sprint(part))
+			}
+			return taken
+		},
+		"pop of the drop-in": func(e *env) []string {
+			reply, err := e.dropInReply("pop|q|w1|2")
+			require.NoError(e.t, err)
+			require.Equal(e.t, "{}", reply)
+			return nil
+		},
+		"popByJid": func(e *env) []string {
+			require.Equal(e.t, "[{}]", e.run("popByJid", "q", "j", "w1"))
+			return nil
+		},
+	}
+	for what, take := range takes {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.StartBy(time.Minute), qless.Tags("red"))
+				require.WithinDuration(t, noon.Add(time.Minute), e.job("j").Until, time.Millisecond)
+				e.clock.Advance(time.Minute)
+				require.Empty(t, take(e))
+				e.gone("j")
+				require.Equal(t, 1, e.stats("q", noon).Expired)
+			})
+		})
+	}
+}
+
+// How a job that was started in time comes to wait again after its StartBy.
+func TestAJobIsNotHandedOutAgainAfterItsStartBy(t *testing.T) {
+	for what, again := range map[string]func(e *env, job *qless.Job) error{
+		"retry":   func(e *env, job *qless.Job) error { return errOf(job.Retry(e.t.Context())) },
+		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), 0) },
+		"release for some time": func(e *env, job *qless.Job) error {
+			return job.Release(e.t.Context(), time.Second)
+		},
+		"timeout": func(e *env, job *qless.Job) error { return job.Timeout(e.t.Context()) },
+		"next":    func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "q") },
+		"lost":    func(*env, *qless.Job) error { return nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.set("grace-period", 0)
+				e.put("q", qless.JID("j"), qless.StartBy(30*time.Second))
+				job := e.pop("q")
+				e.clock.Advance(time.Minute)
+				require.Zero(t, job.Until)
+				require.Zero(t, e.sweep(), "a worker has it")
+				require.NoError(t, again(e, job))
+				e.clock.Advance(time.Second)
+				e.put("q", qless.JID("behind"))
+				require.Equal(t, []string{"behind"}, jids(e.pops("q", 2)))
+				require.NoError(t, e.Cancel(t.Context(), "behind"))
+				e.gone("j")
+				require.Equal(t, 1, e.stats("q", noon).Expired)
+			})
+		})
+	}
+}
+
+func TestALostJobKeepsItsGracePeriodAfterItsStartBy(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.StartBy(30*time.Second))
+		job := e.pop("q")
+		e.clock.Advance(time.Minute)
+		require.Empty(t, e.pops("q", 1))
+		require.NoError(t, job.Complete(t.Context()))
+		require.Zero(t, e.stats("q", noon).Expired)
+	})
+}
+
+// bring brings the job j of the queue q, which has an hour left, into a state.
+var bring = map[qless.State]func(e *env, options ...qless.PutOption){
+	qless.StateWaiting: func(e *env, options ...qless.PutOption) { e.put("q", options...) },
+	qless.StateScheduled: func(e *env, options ...qless.PutOption) {
+		e.put("q", append(options, qless.Delay(30*time.Minute))...)
+	},
+	qless.StateDepends: func(e *env, options ...qless.PutOption) {
+		e.put("p", qless.JID("other"))
+		e.put("q", append(options, qless.DependsOn("other"))...)
+	},
+	qless.StateRunning: func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		e.pop("q")
+	},
+	qless.StateTimedOut: func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		require.NoError(e.t, e.pop("q").Timeout(e.t.Context()))
+	},
+	qless.StateComplete: func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		require.NoError(e.t, e.pop("q").Complete(e.t.Context()))
+	},
+	qless.StateFailed: func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		require.NoError(e.t, e.pop("q").Fail(e.t.Context(), "g", "m"))
+	},
+}
+
+func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
+	for state, set := range bring {
+		t.Run(string(state), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.set("q-max-concurrency", 1)
+				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Tags("red"), qless.Unique("key"))
+				job := e.job("j")
+				require.Equal(t, state, job.State)
+				require.WithinDuration(t, noon.Add(time.Hour), job.Until, time.Millisecond)
+				require.NoError(t, job.Track(t.Context()))
+				e.clock.Advance(time.Hour - time.Millisecond)
+				require.Zero(t, e.sweep())
+				require.Equal(t, state, e.job("j").State)
+				e.clock.Advance(time.Millisecond)
+
+				heard := e.rdb.PSubscribe(t.Context(), "ql:*")
+				defer func() { require.NoError(t, heard.Close()) }()
+				_, err := heard.Receive(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, e.sweep())
+				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				require.Equal(t, canceling(state), until(t, heard, "ql:end"))
+				require.NoError(t, job.Untrack(t.Context()))
+				e.gone("j")
+				require.Empty(t, e.untils())
+				stats := e.stats("q", noon)
+				require.Zero(t, stats.Failed)
+				ended := state == qless.StateComplete || state == qless.StateFailed
+				require.Equal(t, !ended, stats.Expired == 1)
+				require.Zero(t, e.sweep())
+				require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Unique("key"))))
+				require.NotEmpty(t, e.pops("q", 1), "it takes no place")
+			})
+		})
+	}
+}
+
+// until returns what is published before a message on a channel.
+func until(t *testing.T, heard *redis.PubSub, channel string) []string {
+	t.Helper()
+	var messages []string
+	for {
+		message := testkit.Soon(t, "a message", heard.Channel())
+		if message.Channel == channel {
+			return messages
+		}
+		messages = append(messages, message.Channel+" "+inOrder(t, message.Payload))
+	}
+}
+
+// inOrder returns an object with its members in order, and anything else as it is.
+func inOrder(t *testing.T, payload string) string {
+	t.Helper()
+	if !strings.HasPrefix(payload, "{") {
+		return payload
+	}
+	var members map[string]any
+	require.NoError(t, json.Unmarshal([]byte(payload), &members))
+	return jsonOf(t, members)
+}
+
+// canceling returns what is published when the job j in a state is canceled.
+func canceling(state qless.State) []string {
+	worker := ""
+	if state == qless.StateRunning || state == qless.StateTimedOut {
+		worker = "w1"
+	}
+	payload := `{"event":"canceled","jid":"j","queue":"q","worker":"` + worker + `"}`
+	switch {
+	case state == qless.StateComplete:
+		return nil
+	case worker == "":
+		return []string{"ql:log " + payload, "ql:canceled j"}
+	}
+	return []string{"ql:log " + payload, "ql:w:w1 " + payload, "ql:canceled j"}
+}
+
+func TestAJobLivesOnThroughNextQueuesAndRetriesUntilItsTTL(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
+		e.clock.Advance(10 * time.Second)
+		require.NoError(t, e.pop("q").Next(t.Context(), "p"))
+		e.clock.Advance(10 * time.Second)
+		require.NoError(t, errOf(e.pop("p").Retry(t.Context())))
+		e.clock.Advance(10 * time.Second)
+		require.NoError(t, e.job("j").Move(t.Context(), "q"))
+		require.WithinDuration(t, noon.Add(time.Hour), e.job("j").Until, time.Millisecond)
+		e.put("q", qless.JID("j"), qless.Priority(1))
+		require.WithinDuration(t, noon.Add(time.Hour), e.job("j").Until, time.Millisecond)
+		e.clock.Advance(time.Hour)
+		require.Equal(t, 1, e.sweep())
+		e.gone("j")
+	})
+}
+
+// A worker that still has the job when its TTL is over, but nobody sweeps, may end it.
+func TestAJobThatNobodyCameAcrossCanStillBeCompleted(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(30*time.Second))
+		job := e.pop("q")
+		e.clock.Advance(time.Minute)
+		require.NoError(t, job.Complete(t.Context()))
+		require.Equal(t, 1, e.sweep())
+		e.gone("j")
+	})
+}
+
+func TestALostJobIsNotGivenAGracePeriodAfterItsTTL(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for i := range 3 {
+			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.TTL(90*time.Second))
+		}
+		e.put("q", qless.JID("live"))
+		e.pops("q", 4)
+		e.clock.Advance(90 * time.Second)
+		require.Empty(t, e.pops("q", 1), "the live one has a grace period")
+		require.Equal(t, 3, e.stats("q", noon).Expired)
+		e.clock.Advance(time.Minute)
+		require.Equal(t, "live", e.pop("q").JID)
+	})
+}
+
+func TestACompleteJobIsKeptForItsTime(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour), qless.Tags("red"))
+		require.Zero(t, e.job("j").Until)
+		e.clock.Advance(time.Minute)
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j").Until, time.Second)
+		e.clock.Advance(time.Hour - time.Second)
+		require.Zero(t, e.sweep())
+		e.clock.Advance(time.Second)
+		require.Equal(t, 1, e.sweep())
+		e.gone("j")
+		page, err := e.Completed(t.Context(), qless.Range{})
+		require.NoError(t, err)
+		require.Empty(t, page.Items)
+		require.Zero(t, e.stats("q", noon).Expired)
+	})
+}
+
+func TestKeepForOnlyShortens(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set(qless.ConfigJobsHistory, time.Minute)
+		e.put("q", qless.JID("j"), qless.KeepFor(time.Hour))
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.clock.Advance(2 * time.Minute)
+		e.put("q")
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
+		e.clock.Advance(time.Hour)
+		require.Zero(t, e.sweep(), "a stale entry is no job")
+		require.Empty(t, e.untils())
+
+		e.put("q", qless.JID("k"), qless.KeepFor(time.Hour), qless.TTL(time.Minute))
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.WithinDuration(t, e.clock.Now().Add(time.Minute), e.job("k").Until, time.Second)
+		e.clock.Advance(time.Minute)
+		require.Equal(t, 1, e.sweep())
+		e.gone("k")
+	})
+}
+
+func TestAJobIsForgottenAsSoonAsItIsComplete(t *testing.T) {
+	ends := map[string]func(e *env, job *qless.Job) error{
+		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+		"finish": func(e *env, job *qless.Job) error {
+			e.put("q", qless.JID("plain"))
+			e.pop("q")
+			e.run("finish", "w1", "complete", "plain", "q", "", "0", "complete", job.JID, "q", "", "0")
+			page, err := e.Completed(e.t.Context(), qless.Range{})
+			require.Equal(e.t, []string{"plain"}, page.Items)
+			return err
+		},
+		"finish alone": func(e *env, job *qless.Job) error {
+			e.run("finish", "w1", "complete", job.JID, "q", "", "0")
+			return nil
+		},
+	}
+	for what, end := range ends {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Hour), qless.Tags("red"),
+					qless.Unique("key"))
+				e.put("next", qless.JID("after"), qless.DependsOn("j"))
+				heard := e.rdb.Subscribe(t.Context(), "ql:log", "ql:end")
+				defer func() { require.NoError(t, heard.Close()) }()
+				for range 2 {
+					require.NoError(t, errOf(heard.Receive(t.Context())))
+				}
+				require.NoError(t, end(e, e.pop("q")))
+				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				require.Contains(t, until(t, heard, "ql:end"),
+					`ql:log {"event":"completed","jid":"j","queue":"q"}`)
+				e.gone("j")
+				require.Equal(t, "after", e.pop("next").JID)
+				require.NotZero(t, e.stats("q", noon).Run.Count)
+				free, err := e.Holder(t.Context(), "key")
+				require.NoError(t, err)
+				require.Empty(t, free)
+			})
+		})
+	}
+}
+
+func TestAJobThatGoesOnIsNotForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.KeepFor(0))
+		require.NoError(t, e.pop("q").Next(t.Context(), "p"))
+		require.NoError(t, e.pop("p").Fail(t.Context(), "g", "m"))
+		require.NoError(t, e.job("j").Unfail(t.Context()))
+		require.NoError(t, e.pop("p").Complete(t.Context()))
+		e.gone("j")
+	})
+}
+
+// What is forgotten leaves no result behind, but those who wait get it.
+func TestAWaitGetsTheResultOfAJobThatIsForgotten(t *testing.T) {
+	for what, end := range map[string]func(ctx context.Context, job *qless.Job) error{
+		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+		"failed":   func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
+	} {
+		for size, data := range map[string]string{"small": "7", "large": strings.Repeat("x", 200_000)} {
+			t.Run(what+" "+size, func(t *testing.T) {
+				onEach(t, func(t *testing.T, e *env) {
+					e.put("q", qless.JID("j"), qless.KeepFor(0), qless.KeepFailedFor(0))
+					ended := e.waits(t.Context(), "j")
+					require.NoError(t, end(t.Context(), e.popWith(data)))
+					got := e.soon(ended)
+					require.NoError(t, got.err)
+					require.JSONEq(t, `"`+data+`"`, string(got.result.Data))
+					require.ErrorIs(t, errOf(e.Result(t.Context(), "j")), qless.ErrNotFound)
+					e.gone("j")
+				})
+			})
+		}
+	}
+}
+
+func TestAWaitEndsWithTheLifeOfItsJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.StartBy(time.Minute))
+		ended := e.waits(t.Context(), "j")
+		e.clock.Advance(time.Minute)
+		require.Equal(t, 1, e.sweep())
+		require.Contains(t, requireCode(t, qless.ErrCanceled, e.soon(ended).err).Message, "StartBy or TTL")
+	})
+}
+
+// A put of a job that may be forgotten by then is not sent again.
+func TestPutsOfJobsThatMayBeForgottenAreSentOnce(t *testing.T) {
+	for what, option := range map[string]qless.PutOption{
+		"KeepFor":       qless.KeepFor(0),
+		"KeepFailedFor": qless.KeepFailedFor(time.Second),
+		"TTL":           qless.TTL(time.Second),
+	} {
+		t.Run(what, func(t *testing.T) {
+			e, proxy, client := proxied(t)
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put.many")).Err())
+			proxy.CutBeforeReply(scripts.SHA("put"))
+			requireCode(t, qless.ErrUnavailable,
+				errOf(client.Queue("q").Put(t.Context(), "K", nil, option)))
+			require.Equal(t, 1, seen(proxy, "put"))
+			proxy.CutBeforeReply(scripts.SHA("put.many"))
+			requireCode(t, qless.ErrUnavailable, errOf(client.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				{Klass: "K"}, {Klass: "K", Options: []qless.PutOption{option}},
+			})))
+			require.Equal(t, 1, seen(proxy, "put.many"))
+		})
+	}
+	e, proxy, client := proxied(t)
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("put")).Err())
+	proxy.CutBeforeReply(scripts.SHA("put"))
+	require.NoError(t, errOf(client.Queue("q").Put(t.Context(), "K", nil, qless.KeepFor(time.Hour),
+		qless.TTL(time.Hour), qless.StartBy(time.Second), qless.KeepFailedFor(qless.Forever))))
+	require.Equal(t, 2, seen(proxy, "put"))
+	require.Equal(t, 1, e.counts("q").Waiting)
+}
+
+func TestLifetimesThatAreRefused(t *testing.T) {
+	e := newEnv(t)
+	for message, options := range map[string][]qless.PutOption{
+		"StartBy(0s) is less than 1ms":                      {qless.StartBy(0)},
+		"StartBy(-1s) is less than 1ms":                     {qless.StartBy(-time.Second)},
+		"TTL(999µs) is less than 1ms":                       {qless.TTL(999 * time.Microsecond)},
+		"KeepFor(-1s) is less than 0s":                      {qless.KeepFor(-time.Second)},
+		"KeepFailedFor(-2ns) is less than 0s":               {qless.KeepFailedFor(-2)},
+		"RunFor(0s) is less than 1ms":                       {qless.RunFor(0)},
+		"StartBy(1s) is over before the Delay of 2s":        {qless.StartBy(time.Second), qless.Delay(2 * time.Second)},
+		"TTL(2s) is over before the Delay of 2s":            {qless.TTL(2 * time.Second), qless.Delay(2 * time.Second)},
+		"Delay and At can't be used together":               {qless.Delay(0), qless.At(noon)},
+		"At(0001-01-01 00:00:00 +0000 UTC) is no time":      {qless.At(time.Time{})},
+		"At(10000-01-01 00:00:00 +0000 UTC) is no time":     {qless.At(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
+		"StartBy is over after 60 s, but Delay or At makes": {qless.StartBy(time.Minute), qless.At(noon.Add(time.Hour))},
+		"TTL is over after 60 s, but Delay or At makes":     {qless.TTL(time.Minute), qless.At(noon.Add(2 * time.Minute))},
+	} {
+		e.unchanged(func() {
+			err := errOf(e.Queue("q").Put(t.Context(), "K", nil, options...))
+			require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+				{Klass: "K"}, {Klass: "K", Options: options},
+			})))
+		})
+	}
+	for _, text := range []string{
+		`s|{}`, `s|{"s":0}`, `s|{"s":-1}`, `t|{"t":"x"}`, `t|{"t":[]}`, `k|{"k":-1}`, `K|{"K":-2}`, `s|{"s":1e999}`,
+	} {
+		e.unchanged(func() {
+			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "o", text, "checked", "1")
+			require.ErrorIs(t, err, qless.ErrInvalid, text)
+		})
+	}
+	for _, at := range []string{"", "x", "inf"} {
+		e.unchanged(func() {
+			_, err := e.Run(t.Context(), "put", "j", "w1", "q", "j", "K", "{}", "0", "at", at)
+			requireCode(t, qless.ErrInvalid, err)
+		})
+	}
+}
+
+func TestAnExpiredJobThatOthersDependOnFails(t *testing.T) {
+	for state, set := range bring {
+		if state == qless.StateComplete || state == qless.StateFailed {
+			continue
+		}
+		t.Run(string(state), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				set(e, qless.JID("j"), qless.TTL(time.Hour))
+				worker := e.job("j").Worker
+				e.put("next", qless.JID("runs"), qless.DependsOn("j"), qless.OnFailureRun)
+				e.put("next", qless.JID("fails"), qless.DependsOn("j"), qless.OnFailureFail)
+				e.put("next", qless.JID("waits"), qless.DependsOn("j"))
+				heard := e.rdb.PSubscribe(t.Context(), "ql:w:*", "ql:end")
+				defer func() { require.NoError(t, heard.Close()) }()
+				for range 2 {
+					require.NoError(t, errOf(heard.Receive(t.Context())))
+				}
+				e.clock.Advance(time.Hour)
+				require.Equal(t, 1, e.sweep())
+				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
+				if messages := until(t, heard, "ql:end"); worker != "" {
+					require.Equal(t, []string{
+						`ql:w:w1 {"event":"canceled","jid":"j","queue":"q","worker":"w1"}`,
+					}, messages)
+				}
+				job := e.job("j")
+				require.Equal(t, qless.StateFailed, job.State)
+				require.Equal(t, "expired-q", job.Failure.Group)
+				require.Empty(t, job.Dependencies)
+				require.Equal(t, "runs", e.pop("next").JID)
+				require.Equal(t, "failed-dependency", e.job("fails").Failure.Group)
+				require.Equal(t, qless.StateDepends, e.job("waits").State)
+				require.Equal(t, 1, e.stats("q", noon).Expired)
+				require.Zero(t, e.counts("q").Running+e.counts("q").Waiting+e.counts("q").Scheduled)
+
+				e.clock.Advance(time.Hour)
+				require.Zero(t, e.sweep(), "one still waits for it")
+				require.NoError(t, e.Cancel(t.Context(), "waits"))
+				e.clock.Advance(time.Minute)
+				require.Equal(t, 1, e.sweep(), "its TTL is still over")
+				require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
+				require.Equal(t, 1, e.stats("q", noon).Expired)
+			})
+		})
+	}
+}
+
+func TestAJobThatExpiredAndFailedCanBeUnfailed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.StartBy(time.Minute))
+		e.put("next", qless.JID("waits"), qless.DependsOn("j"))
+		e.clock.Advance(time.Minute)
+		require.Empty(t, e.pops("q", 1))
+		require.Equal(t, "expired-q", e.job("j").Failure.Group)
+		e.clock.Advance(time.Hour)
+		require.Zero(t, e.sweep())
+		require.NoError(t, e.job("j").Unfail(t.Context()))
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		require.Equal(t, "waits", e.pop("next").JID)
+	})
+}
+
+// bury puts n jobs that are dead by the time it returns.
+func (e *env) bury(queue string, n int) {
+	e.t.Helper()
+	specs := make([]qless.JobSpec, n)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+			qless.StartBy(time.Minute), qless.Priority(1),
+		}}
+	}
+	require.NoError(e.t, errOf(e.Queue(queue).PutMany(e.t.Context(), specs)))
+	e.clock.Advance(time.Hour)
+}
+
+func TestExpiredJobsDoNotHideLiveOnes(t *testing.T) {
+	for order, queues := range map[string][]any{
+		"ordered":     {"q", "other"},
+		"round-robin": {"q", "other"},
+		"shuffled":    {"q"},
+	} {
+		t.Run(order, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q", qless.JID("a"))
+			e.put("q", qless.JID("b"))
+			e.bury("q", 500)
+			reply := e.run("reserve", append([]any{"w1", "2", order, "0", "10", "", "0"}, queues...)...).([]any)
+			require.Len(t, reply, 5+2)
+			require.Equal(t, 500, e.stats("q", noon).Expired)
+		})
+	}
+	t.Run("pop", func(t *testing.T) {
+		onEach(t, func(t *testing.T, e *env) {
+			e.put("q", qless.JID("a"))
+			e.bury("q", 500)
+			require.Equal(t, []string{"a"}, jids(e.pops("q", 1)))
+			require.Equal(t, 500, e.stats("q", noon).Expired)
+		})
+	})
+	t.Run("peek", func(t *testing.T) {
+		onEach(t, func(t *testing.T, e *env) {
+			e.put("q", qless.JID("a"))
+			e.bury("q", 500)
+			jobs, err := e.Queue("q").Peek(t.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, []string{"a"}, jids(jobs))
+		})
+	})
+}
+
+func TestACallDropsAtMostAThousandExpiredJobs(t *testing.T) {
+	for what, take := range map[string]func(e *env) (int, string){
+		"pop of one":  func(e *env) (int, string) { return len(e.pops("q", 1)), "0" },
+		"pop of many": func(e *env) (int, string) { return len(e.pops("q", 5000)), "0" },
+		"reserve": func(e *env) (int, string) {
+			reply := e.run("reserve", "w1", "900", "ordered", "0", "10", "", "0", "q").([]any)
+			return max(0, len(reply)-5), reply[1].(string)
+		},
+		"reserve in turn": func(e *env) (int, string) {
+			reply := e.run("reserve", "w1", "7", "round-robin", "0", "10", "", "0", "q", "p").([]any)
+			return max(0, len(reply)-5), reply[1].(string)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q", qless.JID("a"))
+			e.bury("q", 1000)
+			e.bury("q", 700)
+			before := e.stats("q", noon).Expired
+			n, wait := take(e)
+			require.Zero(t, n)
+			require.Equal(t, "0", wait, "ask again at once")
+			require.Equal(t, 1000, e.stats("q", noon).Expired-before)
+			n, _ = take(e)
+			require.Equal(t, 1, n)
+			require.Equal(t, 1700, e.stats("q", noon).Expired)
+		})
+	}
+}
+
+func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
+	for _, option := range []qless.PutOption{qless.StartBy(time.Minute), qless.TTL(time.Minute)} {
+		for state, set := range bring {
+			if state == qless.StateScheduled || state == qless.StateFailed {
+				continue
+			}
+			t.Run(fmt.Sprintf("%T %s", option, state), func(t *testing.T) {
+				onEach(t, func(t *testing.T, e *env) {
+					e.put("q", qless.JID("first"))
+					e.pop("q")
+					set(e, qless.JID("j"), option)
+					e.clock.Advance(10 * time.Second)
+					e.foreignPut("q", "j")
+					e.clock.Advance(time.Hour)
+					require.Zero(t, e.sweep())
+					require.True(t, e.exists("j"))
+					e.set("grace-period", 0)
+					require.Contains(t, jids(e.pops("q", 2)), "j")
+					require.Zero(t, e.stats("q", noon).Expired)
+				})
+			})
+		}
+	}
+}
+
+func TestALifeBeginsAgainWhenAJobIsPutAgain(t *testing.T) {
+	for state, set := range bring {
+		t.Run(string(state), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.KeepFor(time.Hour))
+				e.clock.Advance(time.Minute)
+				e.put("again", qless.JID("j"))
+				ended := state == qless.StateComplete || state == qless.StateFailed
+				require.Equal(t, ended, e.job("j").Until.IsZero(), "as long as it has not ended, it lives on")
+				e.put("again", qless.JID("j"), qless.TTL(2*time.Hour))
+				require.WithinDuration(t, e.clock.Now().Add(2*time.Hour), e.job("j").Until, time.Millisecond)
+				e.put("again", qless.JID("j"), qless.TTL(qless.Forever))
+				require.Zero(t, e.job("j").Until)
+				e.clock.Advance(3 * time.Hour)
+				require.Zero(t, e.sweep())
+				require.Empty(t, e.untils())
+				if state == qless.StateDepends {
+					require.NoError(t, e.pop("p").Complete(t.Context()))
+				}
+				require.NoError(t, e.pop("again").Complete(t.Context()))
+				require.NotZero(t, e.job("j").Until, "KeepFor stays")
+			})
+		})
+	}
+}
+
+// A life that is over is over: what is left of the job stands in nobody's way.
+func TestAJobWhoseLifeIsOverStandsInNobodysWay(t *testing.T) {
+	for state, set := range bring {
+		t.Run(string(state), func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				set(e, qless.JID("j"), qless.TTL(time.Hour), qless.Unique("key"))
+				e.clock.Advance(time.Hour)
+				holder, err := e.Holder(t.Context(), "key")
+				require.NoError(t, err)
+				require.Empty(t, holder)
+				e.put("unique", qless.Unique("key"))
+				e.put("q2", qless.JID("j"), qless.IfAbsent())
+				require.Zero(t, e.job("j").Until)
+				e.sweep()
+				if state == qless.StateDepends { // it still waits for the other one
+					require.NoError(t, e.pop("p").Complete(t.Context()))
+				}
+				require.Equal(t, "j", e.pop("q2").JID)
+				require.NoError(t, e.Cancel(t.Context(), "j"))
+				if state != qless.StateWaiting && state != qless.StateRunning {
+					return
+				}
+				set(e, qless.JID("j"), qless.TTL(time.Hour))
+				e.clock.Advance(time.Hour)
+				e.put("q2", qless.JID("j"), qless.Priority(7))
+				require.Equal(t, "j", e.pop("q2").JID)
+			})
+		})
+	}
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
+		requireCode(t, qless.ErrExists, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.JID("j"), qless.IfAbsent())))
+	})
+}
+
+// A key that is claimed for some time is held whatever becomes of the job, unless it is canceled.
+func TestAKeyForSomeTimeOutlivesItsJob(t *testing.T) {
+	for what, end := range map[string]func(t *testing.T, e *env){
+		"forgotten": func(t *testing.T, e *env) { require.NoError(t, e.pop("q").Complete(t.Context())) },
+		"expired": func(t *testing.T, e *env) {
+			e.clock.Advance(time.Minute)
+			require.Equal(t, 1, e.sweep())
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.KeepFor(0), qless.TTL(time.Minute),
+					qless.Unique("key").For(time.Hour))
+				end(t, e)
+				require.ErrorIs(t, errOf(e.Job(t.Context(), "j")), qless.ErrNotFound)
+				err := errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Unique("key")))
+				require.Equal(t, "j", requireCode(t, qless.ErrExists, err).JID)
+			})
+		})
+	}
+}
+
+func TestPutsWithLifetimesClearAwayTwoDeadJobsEach(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.bury("q", 7)
+		e.put("p")
+		require.Len(t, e.untils(), 7)
+		e.put("p", qless.TTL(time.Hour))
+		require.Len(t, e.untils(), 7-2+1)
+		require.Equal(t, 5, e.counts("q").Waiting)
+		require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.KeepFor(time.Hour)}},
+			{Klass: "K", Options: []qless.PutOption{qless.StartBy(time.Hour)}}, {Klass: "K"},
+		})))
+		require.Equal(t, 1, e.counts("q").Waiting)
+		require.Equal(t, 6, e.stats("q", noon).Expired)
+	})
+}
+
+func TestASweepEndsAtMostAHundredLives(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.bury("q", 250)
+		require.NoError(t, e.Queue("q").Pause(t.Context()))
+		for _, want := range []int{100, 100, 50, 0} {
+			require.Equal(t, want, e.sweep())
+		}
+		require.Equal(t, 250, e.stats("q", noon).Expired)
+	})
+}
+
+func TestCanceledJobsAreNotRemembered(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.TTL(time.Hour))
+		require.NoError(t, e.Cancel(t.Context(), "j"))
+		require.Empty(t, e.untils())
+		e.gone("j")
+	})
+}
+
+func TestUnfailTakesStartByAndTTLAway(t *testing.T) {
+	for what, unfail := range map[string]func(e *env) error{
+		"job":   func(e *env) error { return e.job("j").Unfail(e.t.Context()) },
+		"group": func(e *env) error { return errOf(e.Unfail(e.t.Context(), "g", 5)) },
+		"queue": func(e *env) error { return errOf(e.Queue("q").Unfail(e.t.Context(), "g", 5)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.TTL(time.Hour), qless.StartBy(time.Minute),
+					qless.KeepFailedFor(time.Hour), qless.Header("a", "1"))
+				require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+				require.NoError(t, unfail(e))
+				requireStored(t, `hK|{"h":{"a":"1"},"K":3600}`, e.stored("j"))
+				e.clock.Advance(2 * time.Hour)
+				require.Zero(t, e.sweep())
+				require.Equal(t, "j", e.pop("q").JID)
+			})
+		})
+	}
+}
+
+func TestAFailedJobIsKeptForItsOwnTime(t *testing.T) {
+	for what, fail := range failures {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(5*time.Hour))
+				fail(t, e)
+				failed := e.job("j")
+				require.WithinDuration(t, failed.Failure.When.Add(5*time.Hour), failed.Until, time.Second)
+				e.clock.Advance(3 * time.Hour)
+				require.Zero(t, e.sweep(), "its TTL does not count any more")
+				e.clock.Advance(2 * time.Hour)
+				require.Equal(t, 1, e.sweep())
+				e.gone("j")
+				require.Zero(t, e.stats("q", noon).Failed)
+				require.Zero(t, e.stats("q", noon).Expired)
+
+				e.put("q", qless.JID("kept"), qless.Retries(0), qless.TTL(2*time.Hour), qless.KeepFailedFor(qless.Forever))
+				fail(t, e)
+				require.Zero(t, e.job("kept").Until)
+				require.Empty(t, e.untils())
+				require.NoError(t, e.Cancel(t.Context(), "kept"))
+
+				e.put("q", qless.JID("forgotten"), qless.Retries(0), qless.KeepFailedFor(0), qless.Tags("red"))
+				fail(t, e)
+				e.gone("forgotten")
+				require.Zero(t, e.stats("q", noon).Failed)
+
+				e.put("q", qless.JID("needed"), qless.Retries(0), qless.KeepFailedFor(0))
+				e.put("next", qless.JID("waits"), qless.DependsOn("needed"))
+				fail(t, e)
+				require.Zero(t, e.sweep())
+				require.True(t, e.exists("needed"))
+				require.NoError(t, e.Cancel(t.Context(), "waits"))
+				e.clock.Advance(time.Minute)
+				require.Equal(t, 1, e.sweep())
+				e.gone("needed")
+			})
+		})
+	}
+}
+
+func TestAJobIsDueAtItsTime(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.At(noon.Add(time.Hour)))
+		require.Equal(t, qless.StateScheduled, e.job("j").State)
+		due, err := e.rdb.ZScore(t.Context(), "ql:q:q-scheduled", "j").Result()
+		require.NoError(t, err)
+		require.InDelta(t, float64(noon.Add(time.Hour).Unix()), due, 1e-6)
+		e.clock.Advance(time.Hour - time.Millisecond)
+		require.Empty(t, e.pops("q", 1))
+		e.clock.Advance(time.Millisecond)
+		require.Equal(t, "j", e.pop("q").JID)
+
+		e.put("q", qless.JID("past"), qless.At(noon.Add(-time.Hour)))
+		require.Equal(t, qless.StateWaiting, e.job("past").State)
+		require.NoError(t, errOf(e.Queue("p").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("one"), qless.At(e.clock.Now().Add(time.Hour))}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("two"), qless.At(time.Unix(1, 0))}},
+		})))
+		require.Equal(t, []string{"two"}, jids(e.pops("p", 2)))
+
+		e.put("p", qless.JID("after"), qless.DependsOn("two"), qless.At(e.clock.Now().Add(time.Minute)))
+		require.NoError(t, e.job("two").Complete(t.Context()))
+		require.Equal(t, qless.StateScheduled, e.job("after").State)
+	})
+}
+
+// The server's clock decides, not that of the machine.
+func TestTheServerKnowsWhenTheTimeOfAJobHasCome(t *testing.T) {
+	e := newEnv(t)
+	client := e.client(e.rdb, qless.WithClock(nil))
+	put := func(at time.Time) qless.State {
+		jid, err := client.Queue("q").Put(t.Context(), "K", nil, qless.At(at))
+		require.NoError(t, err)
+		return e.job(jid).State
+	}
+	require.Equal(t, qless.StateWaiting, put(time.Now().Add(-time.Minute)))
+	require.Equal(t, qless.StateScheduled, put(time.Now().Add(time.Minute)))
+}
+
+func TestShardsAreAllSwept(t *testing.T) {
+	e := newEnv(t)
+	shards := e.shards(qless.ShardByJID, 3)
+	for i := range 20 {
+		require.NoError(t, errOf(shards.Queue("q").Put(t.Context(), "K", nil,
+			qless.JID(fmt.Sprint("j", i)), qless.TTL(time.Minute))))
+	}
+	e.clock.Advance(time.Minute)
+	n, err := shards.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 20, n)
+}
+
+func TestLifetimesOfASchedulesJobs(t *testing.T) {
+	e := newEnv(t)
+	_, err := qless.NewWorker(e.Client, qless.WorkerConfig{Queues: []string{"q"}, Schedules: []qless.Schedule{{
+		ID: "s", Spec: "@hourly", Queue: "q", Klass: "K",
+		Options: []qless.PutOption{qless.TTL(time.Second), qless.Delay(time.Minute)},
+	}}})
+	var own *qless.Error
+	require.True(t, errors.As(err, &own))
+	require.Contains(t, own.Message, "TTL(1s) is over before the Delay of 1m0s")
+}
+
+// What docs/extensions.md says of the commands that lifetimes cost.
+func TestCommandsThatLifetimesCost(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("first"))
+	require.NoError(t, e.pop("q").Complete(t.Context())) // the queue and the day are not new
+	cost := func(jid string, options ...qless.PutOption) (put, pop, complete int) {
+		put = len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+		var job *qless.Job
+		pop = len(e.server.Commands(t, func() { job = e.pop("q") }))
+		complete = len(e.server.Commands(t, func() { require.NoError(t, job.Complete(t.Context())) }))
+		return put, pop, complete
+	}
+	plainPut, plainPop, plainComplete := cost("1j")
+	for name, c := range map[string]struct {
+		options       []qless.PutOption
+		put, complete int
+	}{
+		"StartBy":       {[]qless.PutOption{qless.StartBy(time.Hour)}, 2, 0},
+		"both":          {[]qless.PutOption{qless.StartBy(time.Hour), qless.TTL(time.Hour)}, 2, 0},
+		"KeepFor":       {[]qless.PutOption{qless.KeepFor(time.Hour)}, 1, 1},
+		"KeepFor none":  {[]qless.PutOption{qless.KeepFor(0)}, 1, 0},
+		"KeepFailedFor": {[]qless.PutOption{qless.KeepFailedFor(time.Hour)}, 1, 0},
+		"RunFor":        {[]qless.PutOption{qless.RunFor(time.Hour)}, 0, 0},
+		"At":            {[]qless.PutOption{qless.At(noon)}, 0, 0},
+	} {
+		put, pop, complete := cost(name+"j", c.options...)
+		require.Equal(t, c.put, put-plainPut, name)
+		require.Equal(t, plainPop, pop, name)
+		require.Equal(t, c.complete, complete-plainComplete, name)
+	}
+}

@@ -1,0 +1,230 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// fails puts jobs and fails them in a group, one after the other.
+func (e *env) fails(group string, jids ...string) {
+	e.t.Helper()
+	for _, jid := range jids {
+		e.put("q", qless.JID(jid), qless.Priority(9))
+		require.NoError(e.t, e.pop("q").Fail(e.t.Context(), group, "m"))
+	}
+}
+
+// foreignFail fails a running job as the script of another client does, which knows no settings and
+// tells nobody.
+func (e *env) foreignFail(jid, queue, group string) {
+	e.t.Helper()
+	ctx, at := e.t.Context(), e.clock.Now().Unix()
+	for _, part := range []string{"work", "locks", "scheduled", "depends"} {
+		require.NoError(e.t, e.rdb.ZRem(ctx, "ql:q:"+queue+"-"+part, jid).Err())
+	}
+	require.NoError(e.t, e.rdb.ZRem(ctx, "ql:w:w1:jobs", jid).Err())
+	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "state", "failed", "worker", "", "expires", "", "failure",
+		fmt.Sprintf(`{"group":"%s","message":"m","when":%d,"worker":"w"}`, group, at)).Err())
+	require.NoError(e.t, e.rdb.LPush(ctx, "ql:f:"+group, jid).Err())
+	require.NoError(e.t, e.rdb.SAdd(ctx, "ql:failures", group).Err())
+}
+
+// failed returns the jids of a failure group, newest first.
+func (e *env) failed(group string) []string {
+	e.t.Helper()
+	page, err := e.FailedIn(e.t.Context(), group, qless.Range{Limit: -1})
+	require.NoError(e.t, err)
+	return page.Items
+}
+
+func numbered(prefix string, n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprint(prefix, i))
+	}
+	return all
+}
+
+func TestFailedJobsAreKeptUnlessASettingSaysOtherwise(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.fails("g", numbered("j", 15)...)
+		e.clock.Advance(1000 * time.Hour)
+		e.fails("g", "last")
+		require.Zero(t, e.sweep())
+		require.Len(t, e.failed("g"), 16)
+	})
+}
+
+func TestEachFailureGroupKeepsSoManyJobs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.fails("g", numbered("old", 15)...)
+		e.set(qless.ConfigJobsFailedHistoryCount, 3)
+		e.fails("other", "x", "y", "z")
+		require.Len(t, e.failed("g"), 15)
+		e.fails("g", "new")
+		require.Len(t, e.failed("g"), 6, "a failure deletes ten")
+		e.fails("g", "newer")
+		require.Equal(t, []string{"newer", "new", "old14"}, e.failed("g"))
+		require.Equal(t, []string{"z", "y", "x"}, e.failed("other"))
+		require.False(t, e.exists("old0"))
+		require.Equal(t, 6, e.stats("q", noon).Failed)
+		require.Equal(t, 20, e.stats("q", noon).Failures)
+		require.Zero(t, e.stats("q", noon).Expired)
+
+		e.set(qless.ConfigJobsFailedHistoryCount, 0)
+		e.fails("g", "none")
+		require.Empty(t, e.failed("g"))
+		groups, err := e.FailureGroups(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"other": 3}, groups)
+	})
+}
+
+func TestEveryWayToFailCounts(t *testing.T) {
+	for what, fail := range failures {
+		t.Run(what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.set(qless.ConfigJobsFailedHistoryCount, 1)
+				for _, jid := range []string{"a", "b"} {
+					e.put("q", qless.JID(jid), qless.Retries(0))
+					fail(t, e)
+				}
+				require.False(t, e.exists("a"))
+				require.True(t, e.exists("b"))
+			})
+		})
+	}
+}
+
+func TestJobsThatOtherScriptsFailedAreClearedByAFailureInTheirGroup(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set(qless.ConfigJobsFailedHistory, time.Hour)
+		for _, jid := range []string{"a", "b"} {
+			e.put("q", qless.JID(jid), qless.Tags("red"))
+			e.pop("q")
+			e.foreignFail(jid, "q", "g")
+			e.clock.Advance(time.Minute)
+		}
+		e.clock.Advance(time.Hour - time.Minute)
+		e.fails("other", "x")
+		require.Equal(t, []string{"b", "a"}, e.failed("g"))
+		e.fails("g", "y")
+		require.Equal(t, []string{"y", "b"}, e.failed("g"), "the other one is not old enough")
+		require.False(t, e.exists("a"))
+	})
+}
+
+func TestJobsThatAreToBeKeptAreLookedPast(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set(qless.ConfigJobsFailedHistoryCount, 3)
+		e.set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.put("q", qless.JID("own"), qless.KeepFailedFor(qless.Forever))
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		e.fails("g", "needed")
+		e.put("q2", qless.DependsOn("needed"))
+		e.fails("g", "old", "older", "new")
+		require.Equal(t, []string{"new", "needed", "own"}, e.failed("g"))
+		e.clock.Advance(10 * time.Hour)
+		e.fails("g", "newest")
+		require.Equal(t, []string{"newest", "needed", "own"}, e.failed("g"))
+		require.Zero(t, e.sweep())
+
+		e.set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.fails("g", "very last")
+		require.Equal(t, []string{"needed", "own"}, e.failed("g"), "they count")
+	})
+}
+
+func TestJobsLeftBehindInAGroupAreOnlyTakenOut(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.fails("g", "unfailed", "put", "gone", "last")
+		require.NoError(t, e.job("unfailed").Unfail(t.Context()))
+		require.NoError(t, e.job("unfailed").Move(t.Context(), "q2"))
+		e.put("q2", qless.JID("put"))
+		require.NoError(t, e.rdb.RPush(t.Context(), "ql:f:g", "unfailed", "nowhere").Err(), "as if left behind")
+		e.set(qless.ConfigJobsFailedHistoryCount, 1)
+		e.clock.Advance(time.Hour)
+		e.fails("g", "new")
+		require.Equal(t, []string{"new"}, e.failed("g"))
+		require.Equal(t, qless.StateWaiting, e.job("unfailed").State)
+		require.Equal(t, qless.StateWaiting, e.job("put").State)
+	})
+}
+
+func TestASweepClearsAllGroups(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, group := range []string{"a", "b", "c"} {
+			e.fails(group, numbered(group, 60)...)
+		}
+		e.set(qless.ConfigJobsFailedHistoryCount, 5)
+		left := 180
+		for left > 15 {
+			n := e.sweep()
+			require.Positive(t, n)
+			require.LessOrEqual(t, n, 100)
+			left -= n
+		}
+		for _, group := range []string{"a", "b", "c"} {
+			require.Len(t, e.failed(group), 5)
+		}
+		require.Equal(t, 15, e.stats("q", noon).Failed)
+		e.set(qless.ConfigJobsFailedHistory, time.Hour)
+		e.clock.Advance(2 * time.Hour)
+		require.Equal(t, 15, e.sweep())
+		groups, err := e.FailureGroups(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, groups)
+		require.Zero(t, e.sweep())
+	})
+}
+
+func TestASweepTellsOfFailuresThatOtherScriptsKeptQuiet(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.fails("a", numbered("other", 130)...)
+		e.put("q", qless.JID("bad"))
+		e.put("next", qless.JID("runs"), qless.DependsOn("bad"), qless.OnFailureRun)
+		e.put("next", qless.JID("fails"), qless.DependsOn("bad"), qless.OnFailureFail)
+		e.put("next", qless.JID("deep"), qless.DependsOn("fails"), qless.OnFailureRun)
+		e.put("next", qless.JID("waits"), qless.DependsOn("bad"))
+		e.pop("q")
+		e.foreignFail("bad", "q", "g")
+		require.Equal(t, qless.StateDepends, e.job("runs").State)
+		require.Zero(t, e.sweep(), "it looks at a hundred")
+		require.Equal(t, 3, e.sweep())
+		require.Equal(t, []string{"deep", "runs"}, sorted(jids(e.pops("next", 5))))
+		require.Equal(t, "failed-dependency", e.job("fails").Failure.Group)
+		require.Equal(t, qless.StateDepends, e.job("waits").State)
+		for range 4 {
+			require.Zero(t, e.sweep(), "they know")
+		}
+	})
+}
+
+func TestSweepsReachWhatAFailureLeft(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("bad"))
+	specs := make([]qless.JobSpec, 0, 1500)
+	for i := range 700 {
+		child := fmt.Sprint("child", i)
+		specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+			qless.JID(child), qless.DependsOn("bad"), qless.OnFailureFail,
+		}}, qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+			qless.JID("grand" + child), qless.DependsOn(child), qless.OnFailureFail,
+		}})
+	}
+	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	require.Equal(t, 400, e.counts("next").Depends)
+	for range 20 {
+		e.sweep()
+	}
+	require.Zero(t, e.counts("next").Depends)
+	groups, err := e.FailureGroups(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1400, groups["failed-dependency"])
+}

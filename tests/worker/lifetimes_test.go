@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// The smallest limit holds: the job's own, or that of the klass or the worker.
+func TestAJobMayRunForLessTimeThanOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		worker, klass, job, want time.Duration
+	}{
+		"only its own":                {0, 0, time.Hour, time.Hour},
+		"less than the worker's":      {3 * time.Hour, 0, time.Hour, time.Hour},
+		"more than the worker's":      {time.Hour, 0, 3 * time.Hour, time.Hour},
+		"less than the klass's":       {time.Minute, 3 * time.Hour, time.Hour, time.Hour},
+		"more than the klass's":       {time.Minute, time.Hour, 3 * time.Hour, time.Hour},
+		"a klass without a limit":     {time.Minute, -1, time.Hour, time.Hour},
+		"a klass and a job without":   {time.Minute, -1, qless.Forever, 0},
+		"a worker and a job without":  {-1, 0, qless.Forever, 0},
+		"a worker's, a job's without": {time.Hour, 0, qless.Forever, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{MaxRunTime: c.worker})
+			left := make(chan time.Duration, 1)
+			w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+				deadline, limited := ctx.Deadline()
+				if !limited {
+					left <- 0
+					return nil
+				}
+				left <- time.Until(deadline)
+				return nil
+			}, qless.MaxRunTime(c.klass))
+			w.start()
+			jid := e.put("q", qless.RunFor(c.job))
+			require.InDelta(t, c.want.Seconds(), soon(t, "a handler", left).Seconds(), 60)
+			require.Equal(t, "complete", w.outcome(jid).action)
+		})
+	}
+}
+
+func TestTheContextOfAJobThatMayNotRunAnyLongerEnds(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Backoff: inAnHour})
+	causes := make(chan error, 1)
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	w.start()
+	jid := e.put("q", qless.Retries(0), qless.RunFor(30*time.Millisecond))
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrMaxRunTime)
+	require.Equal(t, reported{"retry", "-1"}, w.outcome(jid))
+	require.Equal(t, "K:max-run-time", e.job(jid).Failure.Group)
+	require.Equal(t, 30*time.Millisecond, e.job(jid).RunFor)
+}
+
+func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	causes, untils := make(chan error, 1), make(chan time.Time, 1)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		untils <- job.Until
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	})
+	w.start()
+	began := time.Now()
+	jid := e.put("q", qless.TTL(300*time.Millisecond))
+	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)
+	until(t, "its life ends", func() bool {
+		n, err := e.Sweep(t.Context())
+		require.NoError(t, err)
+		return n == 1
+	})
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
+	require.ErrorIs(t, errOf(e.Job(t.Context(), jid)), qless.ErrNotFound)
+	until(t, "it counts", func() bool { return w.Stats().Canceled == 1 })
+}
+
+// A worker that met nothing but jobs whose lives had ended asks again at once.
+func TestAWorkerIsNotHeldUpByJobsWhoseLivesHaveEnded(t *testing.T) {
+	e := newLiveEnv(t)
+	specs := make([]qless.JobSpec, 1000)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+			qless.StartBy(time.Millisecond), qless.Priority(1),
+		}}
+	}
+	for range 3 {
+		_, err := e.Queue("q").PutMany(t.Context(), specs)
+		require.NoError(t, err)
+	}
+	jid := e.put("q")
+	w := e.worker(qless.WorkerConfig{PollInterval: time.Hour})
+	w.Handle("K", func(context.Context, *qless.Job) error { return nil })
+	w.start()
+	require.Equal(t, "complete", w.outcome(jid).action)
+}

@@ -1,0 +1,133 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestAWorkerSendsTheFirstProgressOfARunAtOnceAndTheLastBeforeItsOutcome(t *testing.T) {
+	for name, err := range map[string]error{"complete": nil, "failed": qless.FailWith("g", errors.New("m"))} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{})
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				for done := range 100 {
+					if err := job.SetProgress(ctx, done, 1000, fmt.Sprint("step ", done)); err != nil {
+						return err
+					}
+					if done == 0 {
+						w.await(t, "the first progress", 1, of("progress"))
+					}
+				}
+				return err
+			})
+			w.start()
+			jid := e.put("q")
+			require.Equal(t, map[string]string{"complete": "complete", "failed": "fail"}[name], w.outcome(jid).action)
+			got := e.job(jid).Progress
+			require.NotNil(t, got)
+			require.Equal(t, "step 99", got.Note)
+			require.Equal(t, 1, got.Attempt)
+			first := w.await(t, "the first progress", 1, of("progress"))
+			require.Equal(t, []string{"0", "1000", "step 0"}, first.args[3:])
+		})
+	}
+}
+
+func TestAWorkerSendsProgressOnceASecondAndAllAtOnceWhenDone(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	end := make(chan bool)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		for begun, done := time.Now(), 0; done < 2 || time.Since(begun) < 1500*time.Millisecond; done++ {
+			if err := job.SetProgress(ctx, done, 1<<40, ""); err != nil {
+				return err
+			}
+		}
+		if err := job.SetProgress(ctx, 1<<40, 1<<40, ""); err != nil {
+			return err
+		}
+		<-end
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "all is done", func() bool {
+		p := e.job(jid).Progress
+		return p != nil && p.Done == p.Total
+	})
+	require.GreaterOrEqual(t, w.count(of("progress")), 3)
+	require.Less(t, w.count(of("progress")), 20)
+	close(end)
+	require.Equal(t, "complete", w.outcome(jid).action)
+}
+
+func TestProgressOfALostRunIsDropped(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	var refused error
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		refused = job.SetProgress(ctx, 2, 3, "")
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "the progress", func() bool { return e.job(jid).Progress != nil })
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	w.stop()
+	requireCode(t, qless.ErrLockLost, refused)
+}
+
+func TestProgressOutlivesAnOutage(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	end := make(chan bool)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		if err := job.SetProgress(ctx, 1, 3, ""); err != nil {
+			return err
+		}
+		<-end
+		return nil
+	})
+	refusals := 0
+	w.instead("progress", func(send func() error) error {
+		if refusals++; refusals < 3 {
+			return errors.New("connection lost")
+		}
+		return send()
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "the progress", func() bool { return e.job(jid).Progress != nil })
+	close(end)
+	require.Equal(t, "complete", w.outcome(jid).action)
+	require.GreaterOrEqual(t, refusals, 3)
+}
+
+func TestAServerThatRefusesProgressDoesNotDisturbTheJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.refuseWith(func(script string, _ []any) error {
+		if script == "progress" {
+			return serverError("NOPERM no")
+		}
+		return nil
+	})
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error { return job.SetProgress(ctx, 3, 3, "") })
+	w.start()
+	for range 2 {
+		require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	}
+	require.Equal(t, 1, w.log.count("refuses the progress"))
+}
