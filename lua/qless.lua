@@ -49,27 +49,6 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value = number(area, name, text)
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local none = {}
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -94,17 +73,8 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 local dropped = 0
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -270,7 +240,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -410,14 +380,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -426,7 +396,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1196,14 +1166,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1212,7 +1182,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1991,162 +1961,6 @@ end
   return ends
 end
 end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = jids
-    if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
-    end
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap = settings.cap
-      local expires
-      repeat
-        local seconds = settings.heartbeat
-        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-          if #digits == 10 and decimals ~= '.000000' then
-            expires = digits .. decimals
-            break
-          end
-        end
-        expires = string.format('%.17g', (now + seconds))
-      until true
-      local details = '{"worker":' .. cjson.encode(worker) .. '}'
-      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
-      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count = 0, #jids
-      local put_at, put_time
-      for i = 1, count do
-        local jid = jids[i]
-        local key = prefix .. 'j:' .. jid
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        local stored = job[9]
-        local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
-          and seldom1('drop_expired', jid, 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          if job[8] ~= put_at or n == 1 then
-            put_at, put_time = job[8], finite(job[8], now)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - put_time
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
-  end
-end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
   job[12], job[13] = false, jid
@@ -2274,7 +2088,29 @@ do
   end
   worker = text
 end
-local count = whole('Pop', 'count', ARGV[4])
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then
@@ -2293,8 +2129,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -2323,7 +2168,7 @@ repeat
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
-  local expired
+  local jids
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
@@ -2331,22 +2176,204 @@ if count > 0 then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
+      jids = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
-    expired = none
+    jids = none
   until true
-  lock(queue, expired, worker, settings, show, out)
-  local more = count - #out
-  more = (more + dropped < 1000 and more or 1000 - dropped)
-  while more > 0 do
-    local jids = take_work(call, queue, more)
-    if #jids == 0 then
+  local more = (count + dropped < 1000 and count or 1000 - dropped)
+  if #jids == 0 and more > 0 then
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
+  end
+  while #jids > 0 do
+    do
+      local queue, jids, worker, settings, show, out = queue, jids, worker, settings, show, out
+      for first = 1, #jids, 500 do
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+          local n, count = 0, #jids
+          local put_at, put_time
+          for i = 1, count do
+            local jid = jids[i]
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
+            if not over and (job[1] or not job.err and call('exists', key) == 1) then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
+    more = within(count - #out)
+    if more <= 0 then
       break
     end
-    lock(queue, jids, worker, settings, show, out)
-    more = count - #out
-    more = (more + dropped < 1000 and more or 1000 - dropped)
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
@@ -2381,9 +2408,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -2434,7 +2463,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -2443,7 +2472,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -2505,199 +2534,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -3396,6 +3233,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -5068,9 +4906,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 do
@@ -5184,21 +5022,204 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score, share = item.score or false, turns and (item.share or item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end
@@ -5307,14 +5328,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -5323,7 +5344,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -5910,14 +5931,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -5926,7 +5947,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -6359,14 +6380,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -6375,7 +6396,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -7380,7 +7401,7 @@ repeat
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -7872,14 +7893,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -7888,7 +7909,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -8602,14 +8623,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -8618,7 +8639,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -9562,14 +9583,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -9578,7 +9599,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -9691,7 +9712,7 @@ local function finite(text, default)
   return default
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -9716,15 +9737,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local seldom1
@@ -9985,14 +10006,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -10001,7 +10022,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -11001,14 +11022,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -11017,7 +11038,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -12114,7 +12135,7 @@ local function count_existing(keys)
   return count
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -12139,15 +12160,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -12236,14 +12257,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -12252,7 +12273,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -12780,14 +12801,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -12796,7 +12817,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -13129,14 +13150,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -13145,7 +13166,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -14001,7 +14022,7 @@ local function complete(worker, items)
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -14574,7 +14595,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end
@@ -15280,14 +15301,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -15296,7 +15317,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -16104,42 +16125,6 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -16366,14 +16351,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -16382,7 +16367,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -16661,7 +16646,44 @@ do
   end
   queue = text
 end
-local count = whole('Peek', 'count', ARGV[3])
+local count
+do
+  local area, name, text = 'Peek', 'count', ARGV[3]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local out = {}
 local passed = 0
 local function show(key, jids)
@@ -16780,7 +16802,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -17020,14 +17042,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -17036,7 +17058,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -17954,8 +17976,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -18348,7 +18379,7 @@ end
 return outcomes
 elseif command == 'put.many' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -18373,15 +18404,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local call = redis.call
@@ -18402,9 +18433,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -18455,7 +18488,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -18464,7 +18497,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -18526,199 +18559,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -19417,6 +19258,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -21089,9 +20931,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local items, seen = {}, {}
@@ -21112,25 +20954,28 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue
-  repeat
-    local area, name, text = 'Queue', 'queue', ARGV[at]
-    do
-      local area, name, text = area, name, text ~= '' and text
-      if not text then
-        local words = {
-          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-        }
-        do
-          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    repeat
+      local area, name, text = 'Queue', 'queue', queue
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        queue = text
+        break
       end
-      queue = text
-      break
-    end
-    queue = nil
-  until true
+      queue = nil
+    until true
+    several = n > 0 or several
+  end
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -21226,14 +21071,10 @@ while at <= #ARGV do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
@@ -21245,7 +21086,6 @@ while at <= #ARGV do
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
-  several = several or queue ~= items[1].queue
   at = last + 1
 end
 if n > 1000 then
@@ -21255,9 +21095,196 @@ if n > 1000 then
   end
 end
 if n > 0 then
-  local found = put(ARGV[2], several and grouped() or {items}, items)
-  if found and found[1] then
-    return found
+  local left
+  do
+    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score, share = item.score or false, turns and (item.share or item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return left
   end
 end
 elseif command == 'queue.forget' then
@@ -21349,14 +21376,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -21365,7 +21392,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -22697,9 +22724,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -22750,7 +22779,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -22759,7 +22788,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -22821,199 +22850,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -23712,6 +23549,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -25369,9 +25207,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -25455,21 +25293,204 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score, share = item.score or false, turns and (item.share or item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end
@@ -25495,7 +25516,7 @@ local function finite(text, default)
   return default
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -25520,15 +25541,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -25557,8 +25578,17 @@ local dropped = 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -25570,18 +25600,6 @@ local function allowed(queue, max_concurrency, wanted)
   end
   local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
-end
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
 end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -25621,7 +25639,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -25839,14 +25857,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -25855,7 +25873,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -26633,14 +26651,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -26649,7 +26667,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -27568,7 +27586,7 @@ if #queues > 1 or limit == 0 then
   end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function pass_on()
+local function become_busy()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -27603,6 +27621,7 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
+local function pass_on()
   for i = 1, #queues do
     if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
@@ -27623,7 +27642,6 @@ local function drop_claim()
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
 end
-local function become_busy()
   if special then
     try('srem', idle, worker)
   end
@@ -27887,7 +27905,21 @@ local function take_ordered(out)
         more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
-        local jids = take_work(take, queues[i], more)
+        local jids
+        repeat
+          local run, queue, limit = take, queues[i], more
+          local work = prefix .. 'q:' .. queue .. '-work'
+          local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+          if #best > 0 then
+            local first = #best == 1 and '-1' or string.format('%d', -#best)
+            local removed = run('zremrangebyrank', work, first, '-1')
+            if type(removed) == 'table' then
+              jids = none
+              break
+            end
+          end
+          jids = best
+        until true
         if #jids == 0 then
           break
         end
@@ -27935,7 +27967,21 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
+      local jids
+      repeat
+        local run, queue, limit = take, queues[i], shares[i]
+        local work = prefix .. 'q:' .. queue .. '-work'
+        local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+        if #best > 0 then
+          local first = #best == 1 and '-1' or string.format('%d', -#best)
+          local removed = run('zremrangebyrank', work, first, '-1')
+          if type(removed) == 'table' then
+            jids = none
+            break
+          end
+        end
+        jids = best
+      until true
       local found = #jids > 0
       lock_from(i, jids, taken[i])
       more[i] = found and more[i] - #taken[i] or 0
@@ -27998,6 +28044,16 @@ local function is_claimed(queue, due, worker)
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', prefix .. 'x:due:' .. claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -28125,7 +28181,10 @@ local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count and dropped < 1000 then
   wait, claimed = seldom2('become_idle')
-  listeners, listens = count_listeners()
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
 else
   listeners = become_busy()
 end
@@ -28193,9 +28252,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -28246,7 +28307,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -28255,7 +28316,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -28317,199 +28378,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -29208,6 +29077,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -30880,9 +30750,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local id
@@ -31043,21 +30913,204 @@ repeat
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    reply = {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score, share = item.score or false, turns and (item.share or item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    reply = {left[1][2], left[1][3]}
     break
   end
   reply = item.jid
@@ -31852,14 +31905,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -31868,7 +31921,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -32826,7 +32879,7 @@ elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -32851,15 +32904,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local offset = whole('Tags', 'offset', ARGV[2])
 local count = whole('Tags', 'count', ARGV[3])
@@ -33402,7 +33455,7 @@ do
 end
 elseif command == 'unfail' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -33427,15 +33480,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -33834,7 +33887,7 @@ do
 end
 elseif command == 'unfail.group' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -33859,15 +33912,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -34964,14 +35017,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -34980,7 +35033,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)

@@ -44,7 +44,7 @@ local function count_existing(keys)
 end
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -69,15 +69,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 
@@ -192,14 +192,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -208,7 +208,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -743,14 +743,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -759,7 +759,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1089,14 +1089,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1105,7 +1105,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1961,7 +1961,7 @@ local function complete(worker, items)
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -2535,7 +2535,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end

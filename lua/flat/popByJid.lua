@@ -126,7 +126,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -366,14 +366,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -382,7 +382,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1301,8 +1301,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,

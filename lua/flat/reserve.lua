@@ -55,7 +55,7 @@ local function finite(text, default)
 end
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -80,15 +80,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 
@@ -149,8 +149,17 @@ local dropped = 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -164,18 +173,6 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
 
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -215,7 +212,7 @@ local function is_last_put(jid, at)
   for i = #entries, 1, -1 do
     local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
     if when then
-      return tonumber(when) == finite(at)
+      return tonumber(when) <= finite(at, 0)
     end
   end
   return true
@@ -433,14 +430,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -449,7 +446,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1227,14 +1224,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1243,7 +1240,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -2163,7 +2160,7 @@ if #queues > 1 or limit == 0 then
   end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function pass_on()
+local function become_busy()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -2198,6 +2195,7 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
+local function pass_on()
   for i = 1, #queues do
     if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
@@ -2218,7 +2216,6 @@ local function drop_claim()
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
 end
-local function become_busy()
   if special then
     try('srem', idle, worker)
   end
@@ -2482,7 +2479,21 @@ local function take_ordered(out)
         more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
-        local jids = take_work(take, queues[i], more)
+        local jids
+        repeat
+          local run, queue, limit = take, queues[i], more
+          local work = prefix .. 'q:' .. queue .. '-work'
+          local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+          if #best > 0 then
+            local first = #best == 1 and '-1' or string.format('%d', -#best)
+            local removed = run('zremrangebyrank', work, first, '-1')
+            if type(removed) == 'table' then
+              jids = none
+              break
+            end
+          end
+          jids = best
+        until true
         if #jids == 0 then
           break
         end
@@ -2531,7 +2542,21 @@ local function take_turns(have, more, out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
+      local jids
+      repeat
+        local run, queue, limit = take, queues[i], shares[i]
+        local work = prefix .. 'q:' .. queue .. '-work'
+        local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+        if #best > 0 then
+          local first = #best == 1 and '-1' or string.format('%d', -#best)
+          local removed = run('zremrangebyrank', work, first, '-1')
+          if type(removed) == 'table' then
+            jids = none
+            break
+          end
+        end
+        jids = best
+      until true
       local found = #jids > 0
       lock_from(i, jids, taken[i])
       more[i] = found and more[i] - #taken[i] or 0
@@ -2594,6 +2619,16 @@ local function is_claimed(queue, due, worker)
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', prefix .. 'x:due:' .. claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -2721,7 +2756,10 @@ local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count and dropped < 1000 then
   wait, claimed = seldom2('become_idle')
-  listeners, listens = count_listeners()
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
 else
   listeners = become_busy()
 end

@@ -308,7 +308,7 @@ local function keep(items, keep_seconds, keep_count)
   end
   local before = later(-keep_seconds)
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     prune(before, excess, PRUNED + #items)
   end
 end

@@ -292,6 +292,7 @@ end
 local function prepare(worker, groups, in_order) -- cold
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
@@ -409,7 +410,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp, unpack(item.more))
+    'time', stamp, unpack(item.more or none))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -503,8 +504,8 @@ end
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
 -- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
 -- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
--- by name, and more lists other fields and their values.
+-- delay [, depends] [, given] [, more] [, priority] [, retries] [, tags]}; given holds the options of
+-- the put by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
@@ -515,7 +516,7 @@ local function put(worker, groups, in_order)
     local item = in_order[i]
     local key = job_key(item.jid)
     item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+    if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
@@ -584,9 +585,9 @@ local function add_given(item, given) -- cold
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
@@ -612,8 +613,8 @@ local function read_put(queue, at, first, last, checked)
     delay = number('Put', 'delay', ARGV[at + 3])
   end
   local jid = named('Put', 'jid', ARGV[at])
-  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
-  -- room without being there.
+  -- What all puts set is named at once, because growing a table is expensive: not as nil, which takes
+  -- up room without being there.
   local job = {
     queue = queue,
     jid = jid,
@@ -621,11 +622,7 @@ local function read_put(queue, at, first, last, checked)
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = none,
-    more = none,
-    priority = false, retries = false, tags = false,
-    given = none,
-    key = false, state = false, waits = false, old = false,
+    key = false, state = false,
   }
   if given ~= none then
     add_given(job, given)
@@ -639,9 +636,9 @@ local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local item = read_put(queue, at + 2, at + 6, #ARGV)
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left = put(ARGV[at], {items}, items)
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end

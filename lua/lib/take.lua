@@ -26,8 +26,9 @@ local NO_LIST = '---------------------------------------------------------------
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat = lock_time(values[1], values[2])
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = history_cap(values[4]),
     tracked = true, -- some jobs may be
@@ -89,15 +90,15 @@ end
 -- their scores.
 local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+  local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+  if #best > 0 then
+    local first = #best == 1 and '-1' or string.format('%d', -#best)
     local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
   end
-  return jids
+  return best
 end
 
 -- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
