@@ -4642,7 +4642,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -5102,7 +5102,8 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -20667,7 +20668,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -21167,7 +21168,8 @@ if n > 0 then
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -24958,7 +24960,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -25373,7 +25375,8 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -30486,7 +30489,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -30993,7 +30996,8 @@ repeat
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end

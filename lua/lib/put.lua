@@ -48,7 +48,7 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, the job claims
+-- Merges the options of an existing job with those of the put. If its life begins again, it claims
 -- its unique key again.
 local function keep_options(item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
@@ -285,10 +285,10 @@ local function link_members(jid, members, added) -- cold
 end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
--- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
--- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
--- state, without those that are here because they are put for the second time. It also has those
--- that replace a job: with its jid, and "replaced" in place of the state.
+-- sets: reads what is needed, removes the jobs from where they were, and links them to their
+-- dependencies. Removes those that leave a job as it is. Returns a list of them: place in the order
+-- from 0, jid and state, without those that are here because they are put for the second time. It
+-- also has those that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(worker, groups, in_order) -- cold
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
@@ -369,7 +369,8 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score, share = item.score or false, turns and (item.share or item.given.share)
+      local score = item.score or false
+      local share = turns and (item.share or item.given and item.given.share)
       if share and not score then
         score = fair_score(queue, item.priority, share, turns)
       end
@@ -487,7 +488,7 @@ local function enter_lives(items) -- cold
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -502,10 +503,10 @@ local function enter_lives(items) -- cold
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
--- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay [, depends] [, given] [, more] [, priority] [, retries] [, tags]}; given holds the options of
--- the put by name, and more lists other fields and their values.
+-- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in
+-- the order of the call, which decides what they wait for; groups lists them by queue. An item is
+-- {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [, retries] [, tags]};
+-- given holds the options of the put by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
