@@ -268,15 +268,16 @@ func (j *Job) data(op string) (string, error) {
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
 // be popped.
 //
-// Completed jobs are kept for some time (jobs-history) and up to a number (jobs-history-count). A
-// call deletes at most 100 jobs that exceed either limit.
+// Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
+// ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
 // retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
-// [Priority], [Retries], [Tags] or headers; what the options do not set stays as it was.
+// [Priority], [Retries], [Tags], headers or [OnFailure]; what the options do not set stays as it
+// was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -320,8 +321,8 @@ func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any
 }
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
-// moved, unfailed or canceled. The group names a kind of failure, such as an error type; the
-// message describes this one.
+// moved, unfailed or canceled, unless [KeepFailedFor] or [ConfigJobsFailedHistory] limits that. The
+// group names a kind of failure, such as an error type; the message describes this one.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err

@@ -172,11 +172,11 @@ const putBatch = 1000
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
 // Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of
-// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace], all
-// become one job, with the data of the last. In the place of a refused job,
-// PutMany returns the jid of the job that is there. If nothing else is wrong, the error is
-// [ErrExists], with the Indices of the refused jobs. If the connection breaks, a script is sent
-// again if no job of the call has a [JID].
+// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
+// all become one job, with the data of the last. In the place of a refused job, PutMany returns the
+// jid of the job that is there. If nothing else is wrong, the error is [ErrExists], with the
+// Indices of the refused jobs. If the connection breaks, a script is sent again if [Queue.Put]
+// would send each of its jobs again.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has

@@ -41,9 +41,9 @@ func (r *Result) Unmarshal(v any) error {
 	return nil
 }
 
-// SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put]; nil
-// is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so does
-// the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
+// SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put];
+// nil is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so
+// does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last. It is dropped if the job is retried, released or lost by its
 // worker. If the job goes on to another queue, the result is kept for its end, unless it gets
@@ -102,8 +102,9 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 	return c.resultOf(jid, reply, err)
 }
 
-// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that fails
-// for some of them, their results are empty, and the error is that of the first.
+// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that
+// fails for some of them, their results are empty, and the error is that of the first. It takes a
+// round trip for every 500 jobs, and reads them one after the other.
 func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) {
 	for _, jid := range jids {
 		if err := checkJobName("result", jid); err != nil {
