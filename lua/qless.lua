@@ -4600,7 +4600,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -5063,7 +5063,8 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -20631,7 +20632,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -21134,7 +21135,8 @@ if n > 0 then
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -24932,7 +24934,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -25350,7 +25352,8 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
@@ -30421,7 +30424,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -30931,7 +30934,8 @@ repeat
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end

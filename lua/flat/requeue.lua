@@ -2324,7 +2324,7 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -2743,7 +2743,8 @@ do
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score, share = item.score or false, turns and (item.share or item.given.share)
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
                 end
