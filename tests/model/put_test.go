@@ -114,9 +114,12 @@ func predictPutMany(m *queues, s step) outcome {
 		if j.state == qless.StateWaiting {
 			j.slack = float64(waiting) * resolution(j.priority)
 			waiting++
-			m.inOrder = append(m.inOrder, j.jid)
+			if j.options.share == nil {
+				m.inOrder = append(m.inOrder, j.jid)
+			}
 		}
 	}
+	m.takeTurns(put...)
 	for _, j := range put {
 		m.watch(j)
 	}
@@ -128,6 +131,7 @@ func predictPutMany(m *queues, s step) outcome {
 func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {
+		m.takeTurns(m.jobs[s.JID])
 		m.watch(m.jobs[s.JID])
 		m.enterLives([]*job{m.jobs[s.JID]})
 	}
