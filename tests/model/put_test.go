@@ -131,9 +131,10 @@ func predictPutMany(m *queues, s step) outcome {
 func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {
-		m.takeTurns(m.jobs[s.JID])
-		m.watch(m.jobs[s.JID])
-		m.enterLives([]*job{m.jobs[s.JID]})
+		j := m.jobs[s.JID]
+		m.takeTurns(j)
+		m.watch(j) // it may fail at once, and be forgotten
+		m.enterLives([]*job{j})
 	}
 	return reply
 }
