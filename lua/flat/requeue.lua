@@ -613,12 +613,17 @@ local function set_due(item, due)
   item.delay = math.max(due - now, 0)
   item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
 end
-local function due_of(jid, queue, job)
+local function due_of(item, jid, queue, job)
   local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
   if score then
-    local at = finite(score)
-    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+    local at, priority = finite(score), finite(job.priority, 0)
+    local due = at and (priority - at) * 10000000000 or 0
+    if due <= now or not item.given.share then
+      return due <= now and due or item.first
+    end
+    local stays = queue == item.queue and priority == finite(item.priority, 0)
+    return now, stays and score
   end
   return due or not job.undelayed and finite(job.scheduled) or now
 end
@@ -639,11 +644,13 @@ local function replace_job(item, jid, held)
     first = job[8]
   end
   set_options(item, job[7], finite(first, now), put_as)
-  local due = now + item.delay
+  local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
-    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+    due, turn = due_of(item, jid, job[2],
+      {priority = job[9], scheduled = job[10], undelayed = job[11]})
   end
   set_due(item, due)
+  item.score = turn or item.score
 end
 local function take_over(item, earlier)
   item.jid, item.key, item.replaces = earlier.jid, earlier.key, true

@@ -58,13 +58,19 @@ local function set_due(item, due) -- cold
   item.score = due < now and work_score(due, item.priority) or nil
 end
 
--- When a waiting job is due, or was: of one in work, its score says so.
-local function due_of(jid, queue, job) -- cold
+-- When a waiting job is due, or was: of one in work, its score says so, unless the job takes its
+-- turn (lib/fair.lua). Then an item that does too, in the same place, also gets that score.
+local function due_of(item, jid, queue, job) -- cold
   local due = finite(call('zscore', queue_key(queue, 'scheduled'), jid))
   local score = not due and call('zscore', queue_key(queue, 'work'), jid)
   if score then
-    local at = finite(score)
-    return at and (finite(job.priority, 0) - at) * 10000000000 or 0
+    local at, priority = finite(score), finite(job.priority, 0)
+    local due = at and (priority - at) * 10000000000 or 0
+    if due <= now or not item.given.share then
+      return due <= now and due or item.first
+    end
+    local stays = queue == item.queue and priority == finite(item.priority, 0)
+    return now, stays and score
   end
   return due or not job.undelayed and finite(job.scheduled) or now
 end
@@ -87,11 +93,13 @@ local function replace_job(item, jid, held) -- cold
     first = job[8]
   end
   set_options(item, job[7], finite(first, now), put_as)
-  local due = now + item.delay
+  local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
-    due = due_of(jid, job[2], {priority = job[9], scheduled = job[10], undelayed = job[11]})
+    due, turn = due_of(item, jid, job[2],
+      {priority = job[9], scheduled = job[10], undelayed = job[11]})
   end
   set_due(item, due)
+  item.score = turn or item.score
 end
 
 -- Makes an item replace an earlier one of the same call, which is not put.

@@ -791,3 +791,24 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	e.pops("q", 3)
 	require.Equal(t, plain+12, trigger("d"), "a running job does")
 }
+
+// A job that takes its turn has no time in its score.
+func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q", qless.Unique("k"), qless.Fair("x"))
+		e.put("q", qless.JID("y"), qless.Fair("y"))
+		place := e.rdb.ZScore(t.Context(), "ql:q:q-work", jid).Val()
+		e.clock.Advance(time.Minute)
+		require.Equal(t, jid, e.put("q", again().KeepDue(), qless.Fair("x")))
+		require.Equal(t, qless.StateWaiting, e.job(jid).State)
+		require.Equal(t, place, e.rdb.ZScore(t.Context(), "ql:q:q-work", jid).Val())
+		require.Len(t, e.pops("q", 2), 2)
+	})
+	onEach(t, func(t *testing.T, e *env) {
+		jid := e.put("q", qless.Unique("k"), qless.Fair("x"))
+		e.clock.Advance(time.Minute)
+		e.put("q")
+		require.Equal(t, jid, e.put("q", again().KeepDue()))
+		require.Equal(t, jid, e.pop("q").JID, "it was put first")
+	})
+}

@@ -29,6 +29,7 @@ func (m *queues) compare(p *problems, k *keyspace) {
 	m.compareQueues(p, k)
 	m.compareStats(p, k)
 	m.compareClaims(p, k)
+	m.compareTurns(p, k)
 	compareScores(p, "lives to be looked at", in(k.ours, "until").scores, m.until)
 }
 

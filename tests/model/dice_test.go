@@ -290,7 +290,19 @@ func (d *dice) depends() []string {
 	if d.chance(70) {
 		return nil
 	}
-	return d.jids(1 + d.IntN(2))
+	return d.toWaitFor(d.jids(1 + d.IntN(2)))
+}
+
+// toWaitFor returns jobs without all failed ones but the first: of several, it is not known which one
+// a job is told of first.
+func (d *dice) toWaitFor(jids []string) []string {
+	failed := 0
+	return slices.DeleteFunc(jids, func(jid string) bool {
+		if j := d.m.jobs[jid]; j != nil && j.state == qless.StateFailed {
+			failed++
+		}
+		return failed > 1
+	})
 }
 
 func (d *dice) group() string { return pick(d, groupNames) }

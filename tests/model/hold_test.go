@@ -218,6 +218,7 @@ func (m *queues) advance(j *job, h *handle, s step) {
 		delay = 0 // what it was to wait for is done
 	}
 	m.place(j, delay)
+	m.takeTurns(j)
 	j.store(h)
 	j.options.kept = j.options.kept || h.result != ""
 	j.options.life.put = math.Floor(m.now)
@@ -233,7 +234,7 @@ func (m *queues) finish(j *job, h *handle) {
 	} else {
 		m.prune()
 	}
-	for jid := range j.dependents {
+	for _, jid := range m.orderOf(j) {
 		other := m.jobs[jid]
 		delete(other.dependencies, j.jid)
 		if len(other.dependencies) == 0 {

@@ -31,6 +31,7 @@ var invariants = []invariant{
 	{"recurring", checkRecurring},
 	{"history", checkHistory},
 	{"unique keys", checkKeys},
+	{"shares", checkShares},
 	{"lifetimes", checkLives},
 	{"expired statistic", checkExpired},
 }

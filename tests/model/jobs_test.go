@@ -103,11 +103,11 @@ func (j *job) view(tracked bool, until float64) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
 		"header %q, locked for %g, parents %q, until %.14g, "+
-		"progress %s}",
+		"progress %s, tenant %q}",
 		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
 		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
 		j.history, j.options.header, j.options.lockTime, j.options.parents(), until,
-		j.shownProgress())
+		j.shownProgress(), j.options.tenant())
 }
 
 // viewOf shows a job that the API returned in the same way.
@@ -130,6 +130,9 @@ func viewOf(j *qless.Job) string {
 	}
 	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds(), progressed: true}
 	told.progress = progressOf(j)
+	if j.Tenant != "" {
+		told.options.share = &share{Tenant: j.Tenant}
+	}
 	if len(j.Parents) > 0 {
 		told.options.policy = &policy{Of: j.Parents}
 	}

@@ -20,6 +20,7 @@ type options struct {
 	onLost   string  // empty for first
 	claim    *claim
 	policy   *policy
+	share    *share
 	life     life
 
 	told   bool // a job with a policy waits for this one
@@ -71,6 +72,7 @@ func (o *options) text() string {
 	add("K", l.keepFailed != nil, l.keepFailed)
 	add("d", o.told, nil)
 	add("f", o.policy != nil, o.policy)
+	add("g", o.share != nil, o.share)
 	add("h", o.header != "", map[string]string{"a": o.header})
 	add("k", l.keepFor != nil, l.keepFor)
 	add("l", o.lockTime > 0, o.lockTime)
@@ -142,6 +144,9 @@ func (s step) moreOptions() []qless.PutOption {
 		}
 		all = append(all, unique)
 	}
+	if own := s.share(); own != nil {
+		all = append(all, own.option())
+	}
 	return append(all, s.lifeOptions()...)
 }
 
@@ -176,6 +181,7 @@ func (d *dice) drawOptions(s *step) {
 		s.Unique = pick(d, uniqueNames) + " " + pick(d, []string{"", "", "start", "for"})
 	}
 	d.drawLife(s)
+	d.drawShare(s)
 	d.drawPolicy(s)
 }
 
@@ -184,6 +190,10 @@ func (d *dice) drawOptions(s *step) {
 func (d *dice) drawPolicy(s *step) {
 	known := d.m.setting(qless.ConfigJobsFailedHistory, -1) != 0 &&
 		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) == 1000
+	if j := d.m.jobs[s.JID]; j != nil {
+		needs := sorted(j.dependencies)
+		known = known && len(d.toWaitFor(slices.Clone(needs))) == len(needs)
+	}
 	if known && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
 		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
 	}
@@ -213,6 +223,9 @@ func (o *options) merge(s step) {
 	}
 	if c := s.claim(); c != nil {
 		o.claim = c
+	}
+	if own := s.share(); own != nil {
+		o.share = own
 	}
 }
 

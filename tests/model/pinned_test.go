@@ -3,6 +3,8 @@ package model
 import (
 	"testing"
 	"time"
+
+	"github.com/qless/qless-go"
 )
 
 // What the layout leaves behind where a reader would not expect it. All clients live with it,
@@ -48,6 +50,26 @@ var pinned = []struct {
 		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1, Tick: 61 * time.Second},
 		{Do: "Heartbeat", Worker: "b", JID: "j1"},
+	}},
+	{"a lost job is handed out once, though the life of another is over", []step{
+		{Do: "Config.Set", Worker: "a", Option: qless.ConfigGracePeriod, Value: "0"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", TTL: ptr(time.Minute)},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 2},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 2, Tick: 61 * time.Second},
+	}},
+	{"an expired job that fails has no grace period", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", TTL: ptr(2 * time.Minute)},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Depends: []string{"j1"}},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Pop", Worker: "b", Queue: "q1", Count: 1, Tick: 61 * time.Second},
+		{Do: "Sweep", Worker: "b", Tick: time.Minute},
+	}},
+	{"a job whose life was over has its key again", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", TTL: ptr(time.Minute), Unique: "x "},
+		{Do: "Put", Worker: "a", Queue: "q2", JID: "j2", Data: "{}", Tick: time.Minute, Unique: "x "},
+		{Do: "Cancel", Worker: "a", JIDs: []string{"j2"}},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 	}},
 }
 

@@ -114,9 +114,12 @@ func predictPutMany(m *queues, s step) outcome {
 		if j.state == qless.StateWaiting {
 			j.slack = float64(waiting) * resolution(j.priority)
 			waiting++
-			m.inOrder = append(m.inOrder, j.jid)
+			if j.options.share == nil {
+				m.inOrder = append(m.inOrder, j.jid)
+			}
 		}
 	}
+	m.takeTurns(put...)
 	for _, j := range put {
 		m.watch(j)
 	}
@@ -128,8 +131,10 @@ func predictPutMany(m *queues, s step) outcome {
 func (m *queues) put(s step) outcome {
 	reply := m.write(s)
 	if reply == done {
-		m.watch(m.jobs[s.JID])
-		m.enterLives([]*job{m.jobs[s.JID]})
+		j := m.jobs[s.JID]
+		m.takeTurns(j)
+		m.watch(j) // it may fail at once, and be forgotten
+		m.enterLives([]*job{j})
 	}
 	return reply
 }

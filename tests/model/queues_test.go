@@ -22,10 +22,11 @@ type queues struct {
 	tracked map[string]float64
 	paused  map[string]bool
 	config  map[string]string
-	claims  map[string]storedClaim // by unique key
-	sharing map[string]bool        // jobs that go on although another one has their key
-	until   map[string]float64     // when jobs are looked at because their lives may be over
-	server  *keyspace              // before the call
+	claims  map[string]storedClaim       // by unique key
+	sharing map[string]bool              // jobs that go on although another one has their key
+	until   map[string]float64           // when jobs are looked at because their lives may be over
+	fair    map[turns]map[string]float64 // when the last turn of a tenant ends
+	server  *keyspace                    // before the call
 
 	vanished int // jobs whose lives were over before they had ended
 
@@ -58,6 +59,7 @@ func newQueues() *queues {
 		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		claims: map[string]storedClaim{}, sharing: map[string]bool{}, until: map[string]float64{},
+		fair:  map[turns]map[string]float64{},
 		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
 		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
@@ -192,6 +194,7 @@ func (m *queues) free(j *job, keepDelay bool) {
 		m.delay(j, j.delayed)
 	} else {
 		m.enqueue(j, m.now)
+		m.takeTurns(j)
 	}
 	j.delayed = 0
 }

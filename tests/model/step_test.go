@@ -55,7 +55,8 @@ type step struct {
 
 	At *time.Duration // since noon
 
-	Done, Total int // of progress
+	Fair        string // a tenant, and maybe a space and a weight
+	Done, Total int    // of progress
 
 	Raw []string // a command for the server itself
 }

@@ -309,9 +309,11 @@ func (m *queues) putChild(r *recurring, at float64) {
 
 // moveDue lets at most limit jobs go whose delay is over.
 func (m *queues) moveDue(queue string, limit int) {
-	for _, j := range first(until(m.in(queue, "scheduled"), m.now), limit) {
+	due := first(until(m.in(queue, "scheduled"), m.now), limit)
+	for _, j := range due {
 		m.enqueue(j, m.now)
 	}
+	m.takeTurns(due...)
 }
 
 // peek returns the jobs whose locks have ended, and those that wait.
