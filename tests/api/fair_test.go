@@ -288,15 +288,3 @@ func TestAScriptThatNamesNoTenantIsRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestOneCallMayPutJobsWithAndWithoutATenant(t *testing.T) {
-	onEach(t, func(t *testing.T, e *env) {
-		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
-			{Klass: "K", Options: []qless.PutOption{qless.Fair("a")}},
-			{Klass: "Plain"},
-		})
-		require.NoError(t, err)
-		require.Equal(t, "Plain", e.pop("q").Klass)
-		require.Equal(t, "a", e.pop("q").Tenant)
-	})
-}
