@@ -11,9 +11,9 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It is
-// a handle: the server keeps all that there is to know, so any program can go on with a batch by its
-// id. It is safe for concurrent use.
+// A Batch is a set of jobs, its members, and a job that runs when they are done, its callback. It
+// is a handle: the server keeps all that there is to know, so any program can go on with a batch
+// by its id. It is safe for concurrent use.
 //
 // The callback depends on all members, so whoever completes the last one releases it, clients of
 // other languages too.
@@ -28,8 +28,8 @@ type Batch struct {
 const openBatch = "x:open"
 
 // NewBatch puts the callback of a new batch into a queue: a job that waits until the batch is
-// committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid is
-// the id of the batch.
+// committed and has no members left to wait for. Then it runs once, or after its [Delay]. Its jid
+// is the id of the batch.
 //
 // It takes the options of [Queue.Put] but [DependsOn]. An [OnFailure] says what a member that fails
 // for good means: with [OnFailureRun], the callback runs when all members have ended, and has those
@@ -74,11 +74,11 @@ func (b *Batch) ID() string { return b.id }
 // Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
 // puts up to 1000 jobs, all or none of them, and has the callback wait for them, so none is lost or
 // counted twice. Its errors are those of [Queue.PutMany]: a job that is refused because it exists
-// does not become a member. If the connection breaks, a script is sent again if no job has a [JID].
+// does not become a member. It is sent again like a PutMany if the connection breaks.
 //
-// Jobs can be added as long as the batch is not committed, or waits for members: so a member can add
-// more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if the
-// batch was canceled.
+// Jobs can be added as long as the batch is not committed, or waits for members: so a member can
+// add more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if
+// the batch was canceled.
 func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string, error) {
 	if err := checkJobName("batch", b.id); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 			return nil, p.failure(i, err)
 		}
 	}
-	if err := b.client.addAllHeaders(ctx, puts); err != nil {
+	if err := b.client.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}
 	jids, found, err := b.client.putAll(ctx, puts)
@@ -179,8 +179,8 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending returns the jids of the members that the callback waits for, in no particular order. While
-// members end, a page may miss some.
+// Pending returns the jids of the members that the callback waits for, in no particular order.
+// While members end, a page may miss some.
 func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
 	args, err := r.args("batch.status")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 // handler returns.
 //
 // If ctx ends first, the error is [ErrUnavailable], and wraps the error of ctx. The job is then
-// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of the
-// [Error] says which. That may take a few seconds after ctx has ended if the server does not answer.
+// withdrawn if no worker runs it: see [Client.Withdraw]. Otherwise it goes on. The Withdrawn of
+// the [Error] says which. That may take a few seconds after ctx has ended if the server does not
+// answer.
 //
 // A put that is refused because of a [ConflictOption] or [Unique] is [ErrExists], and waits for
 // nothing. [UniqueOption.Replace] can't be used, because the job would be that of others too. With
@@ -27,7 +28,8 @@ func (q *Queue) Call(
 	return q.client.putAndWait(ctx, p)
 }
 
-// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call] does.
+// Call puts a job into its shard, as [ShardedQueue.Put] does, and waits for it as [Queue.Call]
+// does.
 func (q *ShardedQueue) Call(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (Result, error) {
@@ -48,8 +50,8 @@ type Caller interface {
 }
 
 // CallFor calls a job as [Queue.Call] does, and returns its result, decoded. A job that has failed
-// for good is [ErrFailed], with the group and the message of its failure. A job without a result, or
-// with one that does not fit, is [ErrInvalid].
+// for good is [ErrFailed], with the group and the message of its failure. A job without a result,
+// or with one that does not fit, is [ErrInvalid].
 func CallFor[T any](
 	ctx context.Context, queue Caller, klass string, data any, options ...PutOption,
 ) (T, error) {
@@ -113,8 +115,8 @@ func (c *Client) putAndWait(ctx context.Context, p *put) (Result, error) {
 	return Result{}, c.giveUp(ctx, jid, "the job is gone")
 }
 
-// whyOver returns why a context has ended, also if it is about to end because its deadline has passed,
-// as the deadline of a connection may be noticed first. It returns nil if it goes on.
+// whyOver returns why a context has ended, also if it is about to end because its deadline has
+// passed, as the deadline of a connection may be noticed first. It returns nil if it goes on.
 func whyOver(ctx context.Context) error {
 	deadline, ok := ctx.Deadline()
 	if err := ctx.Err(); err != nil || !ok || time.Now().Before(deadline) {
@@ -143,16 +145,17 @@ func (c *Client) giveUp(over context.Context, jid, missing string) error {
 	return callError(jid, whyOver(over), err == nil, what)
 }
 
-// callError returns the error of a call that ended because of err. what says what becomes of its job.
+// callError returns the error of a call that ended because of err. what says what becomes of its
+// job.
 func callError(jid string, err error, withdrawn bool, what string) error {
 	return &Error{Op: "call", Code: CodeUnavailable, JID: jid, Message: err.Error() + ": " + what,
 		Withdrawn: withdrawn, Err: err}
 }
 
-// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and the
-// error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until another
-// worker gets it. A job that other jobs depend on is [ErrHasDependents], one that does not exist
-// [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
+// Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and
+// the error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
+// another worker gets it. A job that other jobs depend on is [ErrHasDependents], one that does not
+// exist [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
 func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {

@@ -151,6 +151,7 @@ func (r *jobReply) job(c *Client) *Job {
 		j.Failure = r.Failure.failure()
 	}
 	r.Options.apply(j)
+	j.decodeData()
 	return j
 }
 

@@ -52,6 +52,14 @@
 // clients for Ruby, Python and PHP, which can share the Redis server when they load the script
 // that [DropInScript] returns.
 //
+// # Options
+//
+// A put can do what qless lacks: claim a key ([Unique]) or a jid ([IfAbsent]), end the job after a
+// time ([TTL]), share the queue between tenants ([Fair]), and more; see [PutOption]. Jobs have
+// results ([HandleResult], [Client.Wait], [CallFor]) and progress ([Job.SetProgress]), and form
+// batches ([Batch]). A job that uses none of this costs the server nothing more. The page
+// docs/extensions.md says what each costs, and what clients of other languages make of it.
+//
 // # Time
 //
 // The scripts use the server's clock, so the clocks of client machines need not agree. [WithClock]

@@ -42,11 +42,11 @@ const (
 // Sentinels to compare errors with: errors.Is(err, qless.ErrLockLost). ErrLockLost, ErrCanceled,
 // ErrMaxRunTime and ErrStopped are also why the context of a handler ended: see [context.Cause].
 var (
-	// ErrCanceled means that the job was canceled.
+	// ErrCanceled means that the job was canceled, or that its [StartBy] or [TTL] was over.
 	ErrCanceled error = &Error{Code: CodeCanceled, Message: "the job was canceled"}
 
 	// ErrExists means that a job was not put because there is one already, whose jid the error has.
-	// See [ConflictOption].
+	// See [ConflictOption] and [Unique].
 	ErrExists error = &Error{Code: CodeExists, Message: "the job exists"}
 
 	// ErrFailed means that the job of a [CallFor] has failed for good.
@@ -71,7 +71,7 @@ var (
 	ErrMaxRunTime error = &Error{Code: CodeMaxRunTime, Message: "the job ran for too long"}
 
 	// ErrNotDepending means that the job is not waiting for other jobs, so its dependencies can't
-	// be changed.
+	// be changed, nor members added to its batch.
 	ErrNotDepending error = &Error{
 		Code: CodeNotDepending, Message: "the job does not wait for others",
 	}
@@ -115,7 +115,8 @@ var (
 		Code: CodeWrongQueue, Message: "the job is running in another queue",
 	}
 
-	// ErrWrongShard means that a job can't depend on a job of another shard. See [Shards].
+	// ErrWrongShard means that a job can't depend on a job of another shard, or be a member of a
+	// batch there. See [Shards].
 	ErrWrongShard error = &Error{Code: CodeWrongShard, Message: "the job is in another shard"}
 )
 
@@ -131,8 +132,8 @@ type Error struct {
 	// JID is the job that the error is about. It is empty if there is none, or more than one.
 	JID string
 
-	// Indices are the indices of the jobs that [Queue.PutMany] did not put because they exist, in
-	// order. They are empty for other errors.
+	// Indices are the indices of the jobs that [Queue.PutMany] or [Batch.Add] did not put because of
+	// a [ConflictOption] or [Unique], in order, with [ErrExists]. They are empty for other errors.
 	Indices []int
 
 	// Withdrawn says that the job of a [Queue.Call] whose context has ended will not run: it was

@@ -12,22 +12,22 @@ type FairOption struct {
 	weight float64
 }
 
-// Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out in
-// turns, whichever tenant put its jobs first or put more of them. The jobs of a tenant keep their
-// order.
+// Fair shares a queue between tenants, such as customers: the waiting jobs of each are handed out
+// in turns, whichever tenant put its jobs first or put more of them. The jobs of a tenant keep
+// their order.
 //
 // Priorities come first: turns are taken by the jobs of one priority, which must be from -10000 to
-// 10000, or the error is [ErrInvalid]. Jobs of the same priority without the option go before them,
-// and so do jobs that are retried or released. A job with a [Delay], or one that waits for others,
-// gets its turn when it is ready. It keeps its tenant in all queues that it goes through; each queue
-// shares by itself.
+// 10000, or the error is [ErrInvalid]. Jobs of the same priority without the option go before
+// them, and so do jobs that are retried or released. A job with a [Delay], or one that waits for
+// others, gets its turn when it is ready. It keeps its tenant in all queues that it goes through;
+// each queue shares by itself.
 //
 // Only the job's place in the queue is chosen, so clients of other languages hand out the jobs in
 // the same order.
 func Fair(tenant string) FairOption { return FairOption{tenant, 1} }
 
-// FairWeight is [Fair] with a weight, from 0.01 to 100: a tenant of weight 2 gets two turns for each
-// of one with weight 1, which is the weight that Fair gives. Each job says its own weight.
+// FairWeight is [Fair] with a weight, from 0.01 to 100: a tenant of weight 2 gets two turns for
+// each of one with weight 1, which is the weight that Fair gives. Each job says its own weight.
 func FairWeight(tenant string, weight float64) FairOption { return FairOption{tenant, weight} }
 
 func (o FairOption) applyPut(c *callOptions) { c.fair = &o }

@@ -87,13 +87,3 @@ func (c *Client) addHeaders(ctx context.Context, p *put) error {
 	p.options.headers = headers
 	return p.options.checkHeaders("put")
 }
-
-// addAllHeaders does the same for several jobs.
-func (c *Client) addAllHeaders(ctx context.Context, puts []*put) error {
-	for i, p := range puts {
-		if err := c.addHeaders(ctx, p); err != nil {
-			return p.failure(i, err)
-		}
-	}
-	return nil
-}

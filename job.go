@@ -137,6 +137,8 @@ type Job struct {
 	since  string    // when it was popped, by the server's clock; empty if unknown
 	hold   *hold     // shared with the worker that runs the job, if any
 	result string    // what SetResult set, as JSON; empty if nothing
+
+	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
 // A hold is the state of a run that its worker and its handler share.
@@ -233,6 +235,9 @@ func (j *Job) Waited() time.Duration {
 
 // Unmarshal decodes the job's data into v. Data that does not fit is [ErrInvalid].
 func (j *Job) Unmarshal(v any) error {
+	if j.undecoded != nil && openEnvelope(string(j.Data)) != nil {
+		return j.undecoded
+	}
 	if err := json.Unmarshal(j.Data, v); err != nil {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID,
 			Message: err.Error(), Err: err}
@@ -251,23 +256,28 @@ func (j *Job) SetData(data any) error {
 	return nil
 }
 
-// data returns the data to save.
+// data returns the data to save, as the server stores it.
 func (j *Job) data(op string) (string, error) {
-	return encodeData(op, j.JID, j.Data)
+	data, err := encodeData(op, j.JID, j.Data)
+	if err != nil {
+		return "", err
+	}
+	return j.client.encode(op, j.JID, j.Klass, "data", data)
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
 // be popped.
 //
-// Completed jobs are kept for some time (jobs-history) and up to a number (jobs-history-count). A
-// call deletes at most 100 jobs that exceed either limit.
+// Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
+// ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.
 func (j *Job) Complete(ctx context.Context) error {
 	return j.complete(ctx, Outcome{Action: ActionComplete})
 }
 
 // Next completes the job, saves its data, and puts it into another queue as the same job with fresh
 // retries. It may wait there for a [Delay] or for other jobs ([DependsOn]), and get a new
-// [Priority], [Retries], [Tags] or headers; what the options do not set stays as it was.
+// [Priority], [Retries], [Tags], headers or [OnFailure]; what the options do not set stays as it
+// was.
 func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) error {
 	if err := j.held("complete"); err != nil {
 		return err
@@ -311,8 +321,8 @@ func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any
 }
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
-// moved, unfailed or canceled. The group names a kind of failure, such as an error type; the
-// message describes this one.
+// moved, unfailed or canceled, unless [KeepFailedFor] or [ConfigJobsFailedHistory] limits that. The
+// group names a kind of failure, such as an error type; the message describes this one.
 func (j *Job) Fail(ctx context.Context, group, message string) error {
 	if err := j.held("fail"); err != nil {
 		return err
@@ -447,6 +457,9 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	}
 	if slices.Contains(p.options.conditions, conditionAbsent) {
 		return invalid("requeue", j.JID, "IfAbsent can't be used with Move: the job exists")
+	}
+	if err := j.client.encodePut(p); err != nil {
+		return err
 	}
 	reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
 	if err != nil {

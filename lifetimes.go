@@ -9,8 +9,8 @@ import (
 )
 
 // Lifetimes: options of a put that say how long a job is worth something. They count from the put,
-// its [Delay] included, by the server's clock, or that of [WithClock]. [Forever] takes one away from
-// a job that is put again.
+// its [Delay] included, by the server's clock, or that of [WithClock]. [Forever] takes one away
+// from a job that is put again.
 type (
 	// StartBy is how long after its put a job may be given to a worker. One that has not been given
 	// to any by then never is. That holds for retries as well: a job that was popped in time is not
@@ -37,20 +37,20 @@ type (
 	KeepFor time.Duration
 
 	// KeepFailedFor is for how long a job is kept after it has failed, or [Forever]. The default is
-	// [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or what the job had. A job with
-	// this option is not counted by them. With 0, the job is deleted as soon as it fails. A job that
-	// others depend on is kept.
+	// [ConfigJobsFailedHistory] and [ConfigJobsFailedHistoryCount], or what the job had. These do not
+	// delete a job with this option, though it counts as one of its group. With 0, the job is deleted
+	// as soon as it fails. A job that others depend on is kept.
 	KeepFailedFor time.Duration
 
 	// RunFor is how long the handler of a job may run, like MaxRunTime of [WorkerConfig]: then its
 	// context ends with [ErrMaxRunTime]. The smaller of this and what the worker says counts. It is
-	// at least 1 ms. It is an affair of the worker: neither the server nor clients of other languages
-	// look at it.
+	// at least 1 ms. Only workers of this package look at it.
 	RunFor time.Duration
 )
 
-// Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals with
-// it. With [StartBy], [TTL], [KeepFor] and [RunFor], a job that is put again loses the option.
+// Forever is a time without end: with [KeepFailedFor], a failed job is kept until somebody deals
+// with it. With [StartBy], [TTL], [KeepFor] and [RunFor], a job that is put again loses the
+// option.
 const Forever = -1
 
 func (o StartBy) applyPut(c *callOptions)       { c.startBy = (*time.Duration)(&o) }
@@ -60,8 +60,9 @@ func (o KeepFailedFor) applyPut(c *callOptions) { c.keepFailedFor = (*time.Durat
 func (o RunFor) applyPut(c *callOptions)        { c.runFor = (*time.Duration)(&o) }
 
 // At is when a job can be popped, by the server's clock, or that of [WithClock]. If that time has
-// passed, it can be popped at once. Like [Delay], with which it can't be used together, it also holds
-// for a job that waits for others. The zero time, and times after the year 9999, are [ErrInvalid].
+// passed, it can be popped at once. Like [Delay], with which it can't be used together, it also
+// holds for a job that waits for others. The zero time, and times after the year 9999, are
+// [ErrInvalid].
 type At time.Time
 
 func (o At) applyPut(c *callOptions) { c.at = (*time.Time)(&o) }
@@ -210,14 +211,15 @@ func (j *Job) ended() time.Time {
 //   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
-//   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages failed
-//     it, which tell nobody, or one failure was too large to reach all of them.
+//   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
+//     failed it, which tell nobody, or one failure was too large to reach all of them.
 //
-// For the last two, a call looks at about 100 failed jobs, and the next call goes on where it stopped.
+// For the last two, a call looks at about 100 failed jobs, and the next call goes on where it
+// stopped. Without anything to do, it costs the server 3 commands.
 //
-// A job whose life has ended is never given to a worker, swept or not. A program that relies on the
-// rest, such as on a handler that ends at its TTL, calls Sweep from time to time, for instance every
-// second. Several may do so.
+// A job whose life has ended is never given to a worker, swept or not. A program that relies on
+// the rest, such as on a handler that ends at its TTL, calls Sweep from time to time, for instance
+// every second. Several may do so.
 func (c *Client) Sweep(ctx context.Context) (int, error) {
 	reply, err := c.run(ctx, "sweep", "")
 	if err != nil {
@@ -226,8 +228,8 @@ func (c *Client) Sweep(ctx context.Context) (int, error) {
 	return decodeInt("sweep", reply)
 }
 
-// Sweep sweeps all shards, as [Client.Sweep] does, and returns how many jobs it has dealt with. If a
-// shard fails, the others are swept.
+// Sweep sweeps all shards, as [Client.Sweep] does, and returns how many jobs it has dealt with. If
+// a shard fails, the others are swept.
 func (s *Shards) Sweep(ctx context.Context) (int, error) {
 	swept, err := ask(s.clients, func(c *Client) (int, error) { return c.Sweep(ctx) })
 	sum := 0

@@ -13,7 +13,8 @@ import (
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
 // Parents of [Job].
 //
-// A failure that a client with another script tells is not noticed: the job goes on waiting.
+// If a client with another script fails a job, those that wait for it go on waiting until
+// [Client.Sweep] is called.
 type OnFailure string
 
 const (
@@ -27,7 +28,8 @@ const (
 
 	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait
 	// for this one, as their own OnFailure says. One failure reaches at most 1000 jobs; others go
-	// on waiting. When the job is unfailed, it runs without waiting for anything.
+	// on waiting until [Client.Sweep] is called. When the job is unfailed, it runs without waiting
+	// for anything.
 	OnFailureFail OnFailure = "fail"
 )
 

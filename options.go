@@ -11,20 +11,22 @@ import (
 
 // Options of calls. The type of an option determines which calls accept it.
 type (
-	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor], [Job.Move]
-	// or [Schedule]: [At], [Delay], [DependsOn], [Fair], [FairWeight], [Header], [Headers],
-	// [IfAbsent], [IfFinished], [IfNotRunning], [JID], [KeepFailedFor], [KeepFor], [LockTime],
-	// [OnFailure], [OnLost], [Priority], [Retries], [RunFor], [StartBy], [Tags], [TTL] or [Unique].
+	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor],
+	// [Client.NewBatch], [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair],
+	// [FairWeight], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
+	// [KeepFailedFor], [KeepFor], [LockTime], [OnFailure], [OnLost], [Priority], [Retries],
+	// [RunFor], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps what the options of
+	// a further put do not set, unless an option says otherwise.
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
 	// [Headers], [OnFailure], [Priority], [Retries] or [Tags].
 	NextOption interface{ applyNext(*callOptions) }
 
-	// A WaitOption is an option for [Client.Wait]: [OnProgress].
+	// A WaitOption is an option for [Client.Wait] and [Shards.Wait]: [OnProgress].
 	WaitOption interface{ applyWait(*callOptions) }
 
-	// A PopOption is an option for [Queue.Pop]: [LockTime].
+	// A PopOption is an option for [Queue.Pop] and [ShardedQueue.Pop]: [LockTime].
 	PopOption interface{ applyPop(*callOptions) }
 
 	// A RetryOption is an option for [Job.Retry]: [Because] or [Delay].

@@ -27,7 +27,7 @@ type Progress struct {
 	// Attempt is the attempt to run the job that this was said in, as [Job.Attempt] counts.
 	Attempt int `json:"attempt"`
 
-	// Time is when the server got to know it.
+	// Time is when the server recorded it.
 	Time time.Time `json:"time,omitzero"`
 }
 
@@ -39,7 +39,7 @@ const (
 
 // SetProgress records how far the job is: the amount done, the total or 0 if that is not known, and
 // a note of at most 1 KiB. The last call counts. Others find it in the Progress of [Job], and
-// [OnProgress] hears of it. The job's data and history are not touched.
+// [OnProgress] is called with it. The job's data and history are not touched.
 //
 // In a handler, SetProgress does not talk to the server. The worker sends the first progress of a
 // run and one that is complete (done is the total) at once, others at most once a second, and the
@@ -178,8 +178,8 @@ func (k *progressKeeper) take(outcomes []*report) []*progressReport {
 	return due
 }
 
-// restore keeps reports that could not be sent, unless there are newer ones, and has them sent again
-// after some time.
+// restore keeps reports that could not be sent, unless there are newer ones, and has them sent
+// again after some time.
 func (k *progressKeeper) restore(reports []*progressReport) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,9 +246,9 @@ func (r *progressReply) progress() *Progress {
 }
 
 // OnProgress is an option of [Client.Wait]: a function that is called with the progress of the job
-// ([Job.SetProgress]), first with what is known when the wait begins. It is called from the
-// goroutine that waits, which hears of the end when it has returned. If progress comes faster, it
-// gets the last. What comes while the connection is broken, it hears of after some seconds.
+// ([Job.SetProgress]), first with what is known when the wait begins. It is called on the goroutine
+// that waits, so Wait does not return before it does. If there is progress while it runs, it is
+// then called with the latest. After the connection broke, it is called again within seconds.
 type OnProgress func(Progress)
 
 func (o OnProgress) applyWait(c *callOptions) { c.onProgress = o }

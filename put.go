@@ -117,13 +117,31 @@ func newJID() string {
 // put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
 // the job that is there.
 func (c *Client) put(ctx context.Context, p *put) (string, error) {
-	if err := c.addHeaders(ctx, p); err != nil {
+	if err := c.prepare(ctx, p); err != nil {
 		return "", err
 	}
 	if c.batcher != nil {
 		return c.batcher.put(ctx, p)
 	}
 	return c.putOne(ctx, p)
+}
+
+// prepare gives a job to be put what the client adds: headers, and the form of the data.
+func (c *Client) prepare(ctx context.Context, p *put) error {
+	if err := c.addHeaders(ctx, p); err != nil {
+		return err
+	}
+	return c.encodePut(p)
+}
+
+// prepareAll does the same for several jobs.
+func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
+	for i, p := range puts {
+		if err := c.prepare(ctx, p); err != nil {
+			return p.failure(i, err)
+		}
+	}
+	return nil
 }
 
 // putOne runs the command put. It returns the jid, or that of the job that is there.
@@ -154,11 +172,11 @@ const putBatch = 1000
 // and a later script fails, PutMany returns the jids of those that were put along with the error.
 //
 // Jobs that are refused because of a [ConflictOption] or [Unique] do not stop the others. Of
-// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace], all
-// become one job, with the data of the last. In the place of a refused job,
-// PutMany returns the jid of the job that is there. If nothing else is wrong, the error is
-// [ErrExists], with the Indices of the refused jobs. If the connection breaks, a script is sent
-// again if no job of the call has a [JID].
+// several jobs of the call with the same key, the first one is put; with [UniqueOption.Replace],
+// all become one job, with the data of the last. In the place of a refused job, PutMany returns the
+// jid of the job that is there. If nothing else is wrong, the error is [ErrExists], with the
+// Indices of the refused jobs. If the connection breaks, a script is sent again if [Queue.Put]
+// would send each of its jobs again.
 //
 // All jobs are checked before the first is put. No two may have the same jid, and a job that
 // depends on another job of the call must come after it. An [ErrInvalid] about one of the jobs has
@@ -168,7 +186,7 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.client.addAllHeaders(ctx, puts); err != nil {
+	if err := q.client.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}
 	jids, found, err := q.client.putAll(ctx, puts)

@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -41,11 +42,14 @@ type Client struct {
 
 	observe func(ctx context.Context, call Call)        // nil without an observer
 	headers func(ctx context.Context) map[string]string // nil without headers
+
+	codecs  []Codec // the first one encodes
+	maxData int     // -1 for no limit
 }
 
-// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithHeaders],
-// [WithLogger], [WithNamespace], [WithObserver], [WithReplicas], [WithWorkerName],
-// [WithoutBatching].
+// A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithCodec],
+// [WithHeaders], [WithLogger], [WithMaxData], [WithNamespace], [WithObserver], [WithReplicas],
+// [WithWorkerName], [WithoutBatching].
 type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
@@ -96,6 +100,7 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.Default()
 	}
+	c.maxData = cmp.Or(c.maxData, defaultMaxData)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -123,6 +128,9 @@ func isNil(rdb redis.UniversalClient) bool {
 
 // check returns an error unless the options and the go-redis client fit together.
 func (c *Client) check() error {
+	if err := c.checkCodecs(); err != nil {
+		return err
+	}
 	if err := checkName("new", "namespace", c.prefix); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (q *Queue) Name() string { return q.name }
 // A put without a JID is sent again if the connection breaks before the answer: its jid is a new
 // random one, so the server knows if it has the job already. That would fail only if the job were
 // complete and deleted within these seconds (see [ConfigJobsHistory]). A put with a JID is sent
-// once.
+// once, and so is one with a [TTL], [KeepFor] or [KeepFailedFor] of less than a minute.
 //
 // With [UniqueOption.Replace], the jid may be that of a job which was there.
 //
@@ -64,10 +64,10 @@ func (q *Queue) Put(
 // expired, then by priority, then by age. It returns fewer, or none, if the queue has no more, is
 // paused, or runs as many as its max-concurrency allows.
 //
-// The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has a
-// [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
-// sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped again
-// when their locks expire.
+// The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
+// a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
+// sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
+// again when their locks expire.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -247,6 +247,9 @@ func (q *Queue) Recur(
 		return "", err
 	}
 	raw, err := encodeData("recur", o.jid, data)
+	if err == nil {
+		raw, err = q.client.encode("recur", o.jid, klass, "data", raw)
+	}
 	if err != nil {
 		return "", err
 	}

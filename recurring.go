@@ -108,10 +108,12 @@ type recurringReply struct {
 }
 
 func (r *recurringReply) job(c *Client) *RecurringJob {
+	// Data that can't be decoded stays as it is.
+	data, _ := c.decode(string(r.JID), "data", string(r.Data))
 	return &RecurringJob{
 		Backlog:  r.Backlog.Int(),
 		Count:    r.Count.Int(),
-		Data:     json.RawMessage(r.Data),
+		Data:     data,
 		Interval: r.Interval.Duration(),
 		JID:      string(r.JID),
 		Klass:    string(r.Klass),
@@ -191,7 +193,13 @@ func (r *RecurringJob) SetKlass(ctx context.Context, klass string) error {
 
 // SetData changes the data of future jobs. It is encoded as by [Queue.Put].
 func (r *RecurringJob) SetData(ctx context.Context, data any) error {
+	if err := r.usable("recur.update"); err != nil {
+		return err
+	}
 	raw, err := encodeData("recur.update", r.JID, data)
+	if err == nil {
+		raw, err = r.client.encode("recur.update", r.JID, r.Klass, "data", raw)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ type Result struct {
 	// Failure is why the job failed, or nil if it is complete.
 	Failure *Failure `json:"failure,omitempty"`
 
-	jid string
+	jid       string
+	undecoded error // why Data is still in its envelope; nil if it is not
 }
 
 // Unmarshal decodes Data into v. A result that does not fit, or that the job does not have, is
@@ -30,6 +31,9 @@ func (r *Result) Unmarshal(v any) error {
 	if r.Data == nil {
 		return invalid("unmarshal", r.jid, "the job has no result")
 	}
+	if r.undecoded != nil {
+		return r.undecoded
+	}
 	if err := json.Unmarshal(r.Data, v); err != nil {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: r.jid,
 			Message: err.Error(), Err: err}
@@ -37,15 +41,18 @@ func (r *Result) Unmarshal(v any) error {
 	return nil
 }
 
-// SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put]; nil
-// is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so does
-// the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
+// SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put];
+// nil is null. Complete, Next, Fail and Retry store it, in the same step that ends the job, and so
+// does the worker when the handler returns. A value that can't be JSON is [ErrInvalid].
 //
 // A job has one result, the last. It is dropped if the job is retried, released or lost by its
 // worker. If the job goes on to another queue, the result is kept for its end, unless it gets
 // another by then.
 func (j *Job) SetResult(v any) error {
 	result, err := encodeJSON("set result", j.JID, "result", v, "null")
+	if err == nil && j.client != nil {
+		result, err = j.client.encode("set result", j.JID, j.Klass, "result", result)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,11 +99,12 @@ func (c *Client) Result(ctx context.Context, jid string) (Result, error) {
 		return Result{}, err
 	}
 	reply, err := c.run(ctx, "result", jid, jid)
-	return resultOf(jid, reply, err)
+	return c.resultOf(jid, reply, err)
 }
 
-// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that fails
-// for some of them, their results are empty, and the error is that of the first.
+// Results returns how jobs have ended, as [Client.Result] does, in the order of the jids. If that
+// fails for some of them, their results are empty, and the error is that of the first. It takes a
+// round trip for every 500 jobs, and reads them one after the other.
 func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) {
 	for _, jid := range jids {
 		if err := checkJobName("result", jid); err != nil {
@@ -112,7 +120,7 @@ func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) 
 		}
 		replies, failures := c.exec(ctx, p)
 		for i, jid := range some {
-			result, err := resultOf(jid, replies[i], wrap("result", jid, failures[i]))
+			result, err := c.resultOf(jid, replies[i], wrap("result", jid, failures[i]))
 			results = append(results, result)
 			failed = cmp.Or(failed, err)
 		}
@@ -124,7 +132,7 @@ func (c *Client) Results(ctx context.Context, jids ...string) ([]Result, error) 
 const resultBatch = 500
 
 // resultOf returns the result that a reply says.
-func resultOf(jid string, reply any, err error) (Result, error) {
+func (c *Client) resultOf(jid string, reply any, err error) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
@@ -136,7 +144,7 @@ func resultOf(jid string, reply any, err error) (Result, error) {
 		return Result{}, &Error{Op: "result", Code: CodeUnfinished, JID: jid,
 			Message: "the job has not ended: it is " + string(end.State)}
 	}
-	return end.result(jid), nil
+	return c.toResult(&end, jid), nil
 }
 
 // checkJobName returns an error if no job can have the jid.
@@ -169,10 +177,11 @@ func (r *endReply) isFinal() bool {
 	return State(r.State) == StateComplete || State(r.State) == StateFailed
 }
 
-func (r *endReply) result(jid string) Result {
+// toResult returns the result of a job that has ended.
+func (c *Client) toResult(r *endReply, jid string) Result {
 	result := Result{State: State(r.State), jid: jid}
 	if r.Result != nil {
-		result.Data = json.RawMessage(*r.Result)
+		result.Data, result.undecoded = c.decode(jid, "result", string(*r.Result))
 	}
 	var failure failureReply
 	if json.Unmarshal([]byte(r.Failure), &failure) == nil { // a damaged one counts as none

@@ -327,7 +327,7 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) er
 	if err != nil {
 		return err
 	}
-	if err := c.addHeaders(ctx, p); err != nil {
+	if err := c.prepare(ctx, p); err != nil {
 		return err
 	}
 	args := append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)

@@ -252,12 +252,12 @@ type ShardedQueue struct {
 // Name returns the queue's name.
 func (q *ShardedQueue) Name() string { return q.name }
 
-// Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same [JID]
-// exists in a shard where its key does not belong, a second job is made, even with [IfAbsent]. A job
-// with a [Unique] key goes into the shard of that key, whatever its jid; with [ShardByQueue], the key
-// is unique among the queues of one shard. With
-// [DependsOn], Put first looks for those jobs in all other shards: if one has any, the error is
-// [ErrWrongShard] and nothing is put.
+// Put puts a job into its shard, as [Queue.Put] puts one into a queue. If a job with the same
+// [JID] exists in a shard where its key does not belong, a second job is made, even with
+// [IfAbsent]. A job with a [Unique] key goes into the shard of that key, whatever its jid; with
+// [ShardByQueue], the key is unique among the queues of one shard. With [DependsOn], Put first
+// looks for those jobs in all other shards: if one has any, the error is [ErrWrongShard] and
+// nothing is put.
 func (q *ShardedQueue) Put(
 	ctx context.Context, klass string, data any, options ...PutOption,
 ) (string, error) {
@@ -351,7 +351,7 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
 			return nil, p.failure(i, err)
 		}
-		if err := shard.addHeaders(ctx, p); err != nil {
+		if err := shard.prepare(ctx, p); err != nil {
 			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)

@@ -31,23 +31,23 @@ type UniqueOption struct {
 // stands in the way of its own put with the same [JID].
 //
 // Only puts look at the key. A job that failed, and is unfailed or put again without this option,
-// runs even if another job has its key by then; otherwise it claims it again. A job with a key keeps
-// it when it is retried or goes on to another queue.
+// runs even if another job has its key by then; otherwise it claims it again. A job with a key
+// keeps it when it is retried or goes on to another queue.
 //
 // A part that is nil or an empty string, one that can't be JSON, or a key of more than 512 bytes is
 // [ErrInvalid].
 func Unique(parts ...any) UniqueOption { return UniqueOption{parts: parts} }
 
-// UntilStarted lets another job with the same key be put while the job runs, for instance by its own
-// handler. If the job is retried, it holds the key again while it waits, unless another job has
-// claimed the key. It can't be used with For.
+// UntilStarted lets another job with the same key be put while the job runs, for instance by its
+// own handler. If the job is retried, it holds the key again while it waits, unless another job
+// has claimed the key. It can't be used with For.
 func (o UniqueOption) UntilStarted() UniqueOption {
 	o.started = true
 	return o
 }
 
-// For holds the key for this time after the put, whatever becomes of the job, unless it is canceled.
-// It is at least 1 ms. It can't be used with UntilStarted.
+// For holds the key for this time after the put, whatever becomes of the job, unless it is
+// canceled. It is at least 1 ms. It can't be used with UntilStarted.
 func (o UniqueOption) For(d time.Duration) UniqueOption {
 	o.window = &d
 	return o
@@ -69,8 +69,9 @@ func (o UniqueOption) For(d time.Duration) UniqueOption {
 // UntilStarted is replaced while it waits, and is not waited for. Replace can't be used with For,
 // [JID], [DependsOn], [OnFailure], a [ConflictOption] or [Job.Move].
 //
-// If the connection breaks, the put is sent again, as it has no JID. Should another put have replaced
-// the job meanwhile, this one replaces it again; should the job have been run, it is put once more.
+// If the connection breaks, the put is sent again, as it has no JID. Should another put have
+// replaced the job meanwhile, this one replaces it again; should the job have been run, it is put
+// once more.
 func (o UniqueOption) Replace() UniqueOption {
 	o.replaces = true
 	return o

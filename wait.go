@@ -14,16 +14,18 @@ import (
 // Wait waits until a job has ended, and returns how. It waits through retries, further queues and
 // lost locks, until one of these:
 //
-//   - the job is complete, or has failed for good: the State of the result says which, and the error
-//     is nil;
+//   - the job is complete, or has failed for good: the State of the result says which, and the
+//     error is nil;
 //   - the job is canceled, or its record is deleted: [ErrCanceled];
 //   - ctx ends: [ErrUnavailable], which wraps the error of ctx.
 //
-// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another shard,
-// where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a client
-// share one subscription, which ends some seconds after the last wait, or with [Client.Close].
+// If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another
+// shard, where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a
+// client share one subscription, which ends some seconds after the last wait, or with
+// [Client.Close].
 //
-// [OnProgress] hears how far the job is meanwhile.
+// [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
+// when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
 //
 // A handler that waits for a job keeps its place in the worker: if all do, nobody is left to run
 // what they wait for.
@@ -96,7 +98,7 @@ func (c *Client) wait(
 	missing := false
 	for asked := 1; ; asked++ {
 		if message, heard := w.listen(ctx, asksAgain.After(asked), progress); heard {
-			if result, err, over := endOf(jid, message); over {
+			if result, err, over := c.endOf(jid, message); over {
 				return result, err
 			}
 		}
@@ -117,7 +119,7 @@ func (c *Client) wait(
 		case err != nil:
 			return Result{}, err
 		case end.isFinal():
-			return end.result(jid), nil
+			return c.toResult(&end, jid), nil
 		default:
 			known = true
 			progress.tell(end.Progress)
@@ -152,13 +154,13 @@ func expired(jid string) error {
 }
 
 // endOf returns what was published about the end of a job, and whether that is all.
-func endOf(jid, message string) (result Result, err error, over bool) {
+func (c *Client) endOf(jid, message string) (result Result, err error, over bool) {
 	end, err := decode[publishedEnd]("wait", message)
 	switch {
 	case err != nil || end.More:
 		return Result{}, nil, false
 	case end.isFinal():
-		return end.result(jid), nil, true
+		return c.toResult(&end.endReply, jid), nil, true
 	case end.Cause == "expired":
 		return Result{}, expired(jid), true
 	}
@@ -194,8 +196,8 @@ type waiter struct {
 	ask      bool   // it is time to ask
 }
 
-// listen returns the next message about the end of the job, and tells its progress. It returns false
-// if there is none, but it is time to ask, or the context has ended.
+// listen returns the next message about the end of the job, and tells its progress. It returns
+// false if there is none, but it is time to ask, or the context has ended.
 func (w *waiter) listen(
 	ctx context.Context, patience time.Duration, told *progressTeller,
 ) (message string, heard bool) {

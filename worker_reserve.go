@@ -282,6 +282,7 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 		options := parseJobOptions(text)
 		options.apply(job)
 	}
+	job.decodeData()
 	heartbeat := fields.number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}

@@ -114,6 +114,11 @@ func (w *Worker) releaseUnknown(a *activeJob) {
 
 // call calls the handler, wrapped in the middleware. It turns a panic into an error.
 func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
+	if err := a.job.undecoded; errors.Is(err, errUnknownCodec) {
+		return FailWith(a.klass+":data", err)
+	} else if err != nil {
+		return err
+	}
 	if limit := w.maxRunTime(a); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrMaxRunTime)

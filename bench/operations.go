@@ -269,6 +269,26 @@ func (o *operations) emptyReserve(ctx context.Context, calls int) (sample, error
 	return one, o.holdReserved(phase, 0, replies)
 }
 
+// progress says how far every held job is, as our worker does, count per call.
+func (o *operations) progress(ctx context.Context, count int) (sample, error) {
+	phase, calls := fmt.Sprintf("progress(%d)", count), len(o.held)/count
+	one, replies, err := o.time(ctx, phase, len(o.held), calls, func(i int) []any {
+		args := []any{"w"}
+		for _, jid := range o.held[i*count : (i+1)*count] {
+			args = append(args, jid, "", "5", "10", "half")
+		}
+		return o.scripts.call("progress", args...)
+	})
+	for _, reply := range replies {
+		for _, problem := range reply.([]any) {
+			if problem != "" {
+				return one, fmt.Errorf("%s: %v", phase, problem)
+			}
+		}
+	}
+	return one, err
+}
+
 // finish completes every held job as our worker does, count per call.
 func (o *operations) finish(ctx context.Context, count int) (sample, error) {
 	phase := fmt.Sprintf("finish(%d)", count)

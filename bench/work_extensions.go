@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // An extension is what a put and a complete say of an option that the layout of qless lacks.
@@ -10,7 +11,10 @@ type extension struct {
 	name   string
 	put    func(n int64) []any // pairs; n is different for each job
 	finish []any               // pairs
-	waits  bool                // the jobs wait for another one, and are only put
+
+	onlyPut  bool  // the jobs are put beside the job other, and not run
+	other    []any // pairs of the job other
+	progress bool  // the worker says how far the jobs are
 }
 
 // stored returns an extension that is options of a job, in the form of its field x:o.
@@ -18,30 +22,50 @@ func stored(name, options string) extension {
 	return extension{name: name, put: func(int64) []any { return []any{"o", options} }}
 }
 
-// blocker is a job that others wait for.
-const blocker = "blocker"
+// claiming returns an extension that claims a key which nobody has, by pairs that follow.
+func claiming(name, mode string, pairs ...any) extension {
+	return extension{name: name, put: func(n int64) []any {
+		return append([]any{"o", fmt.Sprintf(`u|{"u":{"k":"[%d]"%s}}`, n, mode)}, pairs...)
+	}}
+}
+
+// other is a job that those which are put wait for, or that waits for them.
+const other = "other"
+
+// tenants is how many share a queue.
+const tenants = 10
 
 func extensions() []extension {
 	none := func(int64) []any { return nil }
-	depends := []any{"depends", `["` + blocker + `"]`}
+	depends := []any{"depends", `["` + other + `"]`}
 	return []extension{
 		{name: "none", put: none},
 		stored("Header", `h|{"h":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}`),
 		stored("LockTime", `l|{"l":60}`),
 		stored("OnLost", `q|{"q":"place"}`),
+		stored("StartBy", `s|{"s":3600}`),
+		stored("TTL", `t|{"t":3600}`),
+		stored("KeepFor", `k|{"k":3600}`),
+		stored("KeepFor(0)", `k|{"k":0}`),
+		stored("RunFor", `e|{"e":60}`),
 		{name: "IfAbsent", put: func(int64) []any { return []any{"if", "absent"} }},
-		{name: "Unique", put: func(n int64) []any {
-			return []any{"o", fmt.Sprintf(`u|{"u":{"k":"[%d]"}}`, n)}
-		}},
-		{name: "Unique.UntilStarted", put: func(n int64) []any {
-			return []any{"o", fmt.Sprintf(`u|{"u":{"k":"[%d]","m":"start"}}`, n)}
+		claiming("Unique", ""),
+		claiming("Unique.UntilStarted", `,"m":"start"`),
+		claiming("Unique.Replace", "", "replace", "delay"),
+		{name: "Fair", put: func(n int64) []any {
+			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%tenants)}
 		}},
 		{name: "SetResult", put: none, finish: []any{"result", `{"sum":42}`}},
+		{name: "SetProgress", put: none, progress: true},
 		stored("Wait", `w|{}`),
-		{name: "DependsOn", waits: true, put: func(int64) []any { return depends }},
-		{name: "DependsOn, OnFailure", waits: true, put: func(int64) []any {
-			return append([]any{"o", `f|{"f":{"do":"run","of":["` + blocker + `"]}}`}, depends...)
+		{name: "DependsOn", onlyPut: true, put: func(int64) []any { return depends }},
+		{name: "DependsOn, OnFailure", onlyPut: true, put: func(int64) []any {
+			return append([]any{"o", `f|{"f":{"do":"run","of":["` + other + `"]}}`}, depends...)
 		}},
+		{
+			name: "Batch.Add", onlyPut: true, other: []any{"o", `b|{"b":{"n":0}}`, "depends", `["x:open"]`},
+			put: func(int64) []any { return []any{"batch", other} },
+		},
 	}
 }
 
@@ -64,10 +88,10 @@ func (b *bench) extensionsGroup() []group {
 func (b *bench) extended(ctx context.Context, o *operations, e extension) ([]sample, error) {
 	jobs := b.operationJobs()
 	queue := queueName
-	if e.waits {
-		queue = "waiting"
+	if e.onlyPut {
+		queue = "others"
 		_, err := o.send(ctx, 1, func(int) []any {
-			return o.scripts.call("put", "w", queueName, blocker, klass, o.payload, 0)
+			return append(o.scripts.call("put", "w", queueName, other, klass, o.payload, 0), e.other...)
 		})
 		if err != nil {
 			return nil, err
@@ -80,7 +104,7 @@ func (b *bench) extended(ctx context.Context, o *operations, e extension) ([]sam
 		return one, err
 	}
 	phases, err := inOrder(func() (sample, error) { return put(jobs) })
-	if err != nil || e.waits {
+	if err != nil || e.onlyPut {
 		return phases, err
 	}
 	// Some jobs are left over, so that every reserve does the same work.
@@ -88,9 +112,13 @@ func (b *bench) extended(ctx context.Context, o *operations, e extension) ([]sam
 		return nil, err
 	}
 	o.outcome = e.finish
-	more, err := inOrder(
+	steps := []step{
 		func() (sample, error) { return o.reserve(ctx, jobs, 16, "ordered", queueName) },
 		func() (sample, error) { return o.finish(ctx, 16) },
-	)
+	}
+	if e.progress {
+		steps = slices.Insert(steps, 1, func() (sample, error) { return o.progress(ctx, 16) })
+	}
+	more, err := inOrder(steps...)
 	return append(phases, more...), err
 }

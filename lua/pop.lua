@@ -57,16 +57,18 @@ end
 local out, show = {}, timed and timed_json or popped_json
 count = allowed(queue, settings.max_concurrency, count)
 if count > 0 then
-  local expired = open_queue(queue, settings, count)
-  lock(queue, expired, worker, settings, show, out)
-  local more = within(count - #out)
-  while more > 0 do
-    local jids = take_work(call, queue, more)
-    if #jids == 0 then
-      break
-    end
+  local jids = open_queue(queue, settings, count) -- lost jobs
+  local more = within(count)
+  if #jids == 0 and more > 0 then
+    jids = take_work(call, queue, more)
+  end
+  while #jids > 0 do
     lock(queue, jids, worker, settings, show, out)
     more = within(count - #out)
+    if more <= 0 then
+      break
+    end
+    jids = take_work(call, queue, more)
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

@@ -4,7 +4,8 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, jid, worker
 -- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
---          queue, or the queue is paused. Its running jobs may exceed <queue>-max-concurrency
+--          queue, its life has ended, or the queue is paused. Its running jobs may exceed
+--          <queue>-max-concurrency
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once

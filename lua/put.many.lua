@@ -39,7 +39,11 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue = named('Queue', 'queue', ARGV[at])
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    queue = named('Queue', 'queue', queue)
+    several = n > 0 or several
+  end
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -51,15 +55,14 @@ while at <= #ARGV do
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
-  several = several or queue ~= items[1].queue
   at = last + 1
 end
 if n > 1000 then
   reject('Put', 'More than 1000 jobs')
 end
 if n > 0 then
-  local found = put(ARGV[2], several and grouped() or {items}, items)
-  if found and found[1] then
-    return found
+  local left = put(ARGV[2], several and grouped() or {items}, items)
+  if left and left[1] then
+    return left
   end
 end

@@ -49,27 +49,6 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value = number(area, name, text)
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local none = {}
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -94,17 +73,8 @@ local function lock_time(own, general)
   return seconds > 0 and seconds or 60
 end
 local dropped = 0
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -241,6 +211,50 @@ local function progress_member(jid, stored)
   return shown and ',"progress":' .. shown or ''
 end
   return options_member(stored) .. progress_member(jid, stored)
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -271,7 +285,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -366,14 +380,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -382,7 +396,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -404,9 +418,6 @@ local function remove_tags(jid, tags, first)
       end
     end
   end
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -440,9 +451,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -623,7 +631,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -856,7 +864,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1057,7 +1065,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1158,14 +1166,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1174,7 +1182,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1328,9 +1336,6 @@ local function bring_due(queue, recur, scheduled, limit)
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1509,7 +1514,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1713,7 +1718,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1792,7 +1797,7 @@ local function expire_lock(queue, jid, settings)
       seldom1('move_history', jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1844,7 +1849,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -1955,160 +1960,6 @@ end
     unpack(more))
   return ends
 end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = jids
-    if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
-    end
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap = settings.cap
-      local expires
-      repeat
-        local seconds = settings.heartbeat
-        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-          if #digits == 10 and decimals ~= '.000000' then
-            expires = digits .. decimals
-            break
-          end
-        end
-        expires = string.format('%.17g', (now + seconds))
-      until true
-      local details = '{"worker":' .. cjson.encode(worker) .. '}'
-      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
-      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count = 0, #jids
-      local put_at, put_time
-      for i = 1, count do
-        local jid = jids[i]
-        local key = prefix .. 'j:' .. jid
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          if job[8] ~= put_at or n == 1 then
-            put_at, put_time = job[8], finite(job[8], now)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - put_time
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
-  end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
@@ -2237,7 +2088,29 @@ do
   end
   worker = text
 end
-local count = whole('Pop', 'count', ARGV[4])
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then
@@ -2256,8 +2129,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -2286,7 +2168,7 @@ repeat
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
-  local expired
+  local jids
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
@@ -2294,20 +2176,204 @@ if count > 0 then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
+      jids = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
-    expired = none
+    jids = none
   until true
-  lock(queue, expired, worker, settings, show, out)
-  local more = math.min((count - #out), 1000 - dropped)
-  while more > 0 do
-    local jids = take_work(call, queue, more)
-    if #jids == 0 then
+  local more = (count + dropped < 1000 and count or 1000 - dropped)
+  if #jids == 0 and more > 0 then
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
+  end
+  while #jids > 0 do
+    do
+      local queue, jids, worker, settings, show, out = queue, jids, worker, settings, show, out
+      for first = 1, #jids, 500 do
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+          local n, count = 0, #jids
+          local put_at, put_time
+          for i = 1, count do
+            local jid = jids[i]
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
+            if not over and (job[1] or not job.err and call('exists', key) == 1) then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
+    more = within(count - #out)
+    if more <= 0 then
       break
     end
-    lock(queue, jids, worker, settings, show, out)
-    more = math.min((count - #out), 1000 - dropped)
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
@@ -2342,9 +2408,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -2395,7 +2463,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -2404,7 +2472,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -2466,199 +2534,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -2816,9 +2692,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -2853,7 +2726,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -3172,7 +3045,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -3367,6 +3240,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -3528,9 +3402,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -3736,7 +3607,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -3957,7 +3828,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -4098,9 +3969,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -4336,7 +4204,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -4569,7 +4437,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -4781,8 +4649,8 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    local text = item.text or item.given and item.given.o
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -4939,9 +4807,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -5022,7 +4887,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -5048,9 +4913,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 do
@@ -5164,21 +5029,205 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end
@@ -5287,14 +5336,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -5303,7 +5352,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -5346,9 +5395,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -5545,7 +5591,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -5748,7 +5794,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -5893,14 +5939,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -5909,7 +5955,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -6342,14 +6388,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -6358,7 +6404,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -6409,9 +6455,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function note_life(jid, ends)
   if ends then
@@ -6610,7 +6653,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -6802,7 +6845,7 @@ end
   if item.result then
     mark_result(item.key)
   end
-  if item.stored and has_lifetime(item.stored) then
+  if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
     call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
@@ -7310,7 +7353,8 @@ repeat
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid
@@ -7365,7 +7409,7 @@ repeat
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -7787,9 +7831,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -7860,14 +7901,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -7876,7 +7917,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -8073,7 +8114,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -8274,7 +8315,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -8520,9 +8561,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -8593,14 +8631,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -8609,7 +8647,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -8783,7 +8821,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -8936,7 +8974,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -9056,9 +9094,6 @@ local jid, group, keep, stored = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -9146,7 +9181,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -9556,14 +9591,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -9572,7 +9607,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -9685,7 +9720,7 @@ local function finite(text, default)
   return default
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -9710,15 +9745,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local seldom1
@@ -9909,9 +9944,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -9982,14 +10014,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -9998,7 +10030,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -10216,7 +10248,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -10449,7 +10481,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -10998,14 +11030,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -11014,7 +11046,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -11104,9 +11136,6 @@ end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function note_life(jid, ends)
   if ends then
@@ -11298,7 +11327,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -11481,9 +11510,6 @@ end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -11697,7 +11723,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -11900,7 +11926,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -12117,7 +12143,7 @@ local function count_existing(keys)
   return count
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -12142,15 +12168,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -12239,14 +12265,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -12255,7 +12281,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -12298,9 +12324,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -12497,7 +12520,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -12700,7 +12723,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -12786,14 +12809,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -12802,7 +12825,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -13135,14 +13158,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -13151,7 +13174,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -13202,9 +13225,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function note_life(jid, ends)
   if ends then
@@ -13403,7 +13423,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -13595,7 +13615,7 @@ end
   if item.result then
     mark_result(item.key)
   end
-  if item.stored and has_lifetime(item.stored) then
+  if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
     call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
@@ -13954,7 +13974,8 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid
@@ -14009,7 +14030,7 @@ local function complete(worker, items)
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -14330,9 +14351,6 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -14494,7 +14512,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -14585,7 +14603,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end
@@ -15119,9 +15137,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -15156,7 +15171,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
@@ -15294,14 +15309,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -15310,7 +15325,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -16118,42 +16133,6 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -16380,14 +16359,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -16396,7 +16375,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -16625,9 +16604,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -16661,7 +16637,7 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 end
 local queue
@@ -16678,7 +16654,44 @@ do
   end
   queue = text
 end
-local count = whole('Peek', 'count', ARGV[3])
+local count
+do
+  local area, name, text = 'Peek', 'count', ARGV[3]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local out = {}
 local passed = 0
 local function show(key, jids)
@@ -16768,7 +16781,51 @@ local function lock_time(own, general)
 end
 local dropped = 0
 seldom1 = function(which, ...)
-if which == 'readable' then
+if which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+elseif which == 'readable' then
 local text = ...
 local function list_of(text)
   if not text then
@@ -16884,7 +16941,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -16903,9 +16960,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -16939,9 +16993,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -16999,14 +17050,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -17015,7 +17066,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -17236,7 +17287,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -17469,7 +17520,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -17670,7 +17721,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -17933,8 +17984,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -17977,7 +18037,9 @@ do
         local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local stored = job[9]
+        local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+          and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -17993,7 +18055,7 @@ do
             seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
-          if job[9] or settings.lock_time then
+          if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
             ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -18325,7 +18387,7 @@ end
 return outcomes
 elseif command == 'put.many' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -18350,15 +18412,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local call = redis.call
@@ -18379,9 +18441,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -18432,7 +18496,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -18441,7 +18505,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -18503,199 +18567,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
@@ -18853,9 +18725,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -18890,7 +18759,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -19209,7 +19078,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -19404,6 +19273,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -19565,9 +19435,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -19773,7 +19640,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -19994,7 +19861,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -20135,9 +20002,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -20373,7 +20237,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -20606,7 +20470,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -20818,8 +20682,8 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    local text = item.text or item.given and item.given.o
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -20976,9 +20840,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -21059,7 +20920,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -21085,9 +20946,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local items, seen = {}, {}
@@ -21108,25 +20969,28 @@ end
 local checked, several = ARGV[3] ~= '' and ARGV[3], false
 local at, n = 4, 0
 while at <= #ARGV do
-  local queue
-  repeat
-    local area, name, text = 'Queue', 'queue', ARGV[at]
-    do
-      local area, name, text = area, name, text ~= '' and text
-      if not text then
-        local words = {
-          Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-        }
-        do
-          local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-          error(area .. '(): ' .. message)
+  local queue = ARGV[at]
+  if n == 0 or queue ~= items[n].queue then
+    repeat
+      local area, name, text = 'Queue', 'queue', queue
+      do
+        local area, name, text = area, name, text ~= '' and text
+        if not text then
+          local words = {
+            Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+          }
+          do
+            local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+            error(area .. '(): ' .. message)
+          end
         end
+        queue = text
+        break
       end
-      queue = text
-      break
-    end
-    queue = nil
-  until true
+      queue = nil
+    until true
+    several = n > 0 or several
+  end
   local first = at + 6
   local last = first - 1
   if ARGV[at + 5] ~= '0' then
@@ -21222,14 +21086,10 @@ while at <= #ARGV do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
@@ -21241,7 +21101,6 @@ while at <= #ARGV do
   end
   n = n + 1
   items[n], seen[item.jid] = item, true
-  several = several or queue ~= items[1].queue
   at = last + 1
 end
 if n > 1000 then
@@ -21251,9 +21110,197 @@ if n > 1000 then
   end
 end
 if n > 0 then
-  local found = put(ARGV[2], several and grouped() or {items}, items)
-  if found and found[1] then
-    return found
+  local left
+  do
+    local worker, groups, in_order = ARGV[2], several and grouped() or {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return left
   end
 end
 elseif command == 'queue.forget' then
@@ -21345,14 +21392,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -21361,7 +21408,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -22693,9 +22740,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -22746,7 +22795,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -22755,7 +22804,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -22817,199 +22866,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -23167,9 +23024,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -23204,7 +23058,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -23523,7 +23377,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -23718,6 +23572,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -23879,9 +23734,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -24087,7 +23939,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -24308,7 +24160,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -24449,9 +24301,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -24687,7 +24536,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -24920,7 +24769,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -25132,8 +24981,8 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    local text = item.text or item.given and item.given.o
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -25275,9 +25124,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -25358,7 +25204,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -25384,9 +25230,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 if call('exists', (prefix .. 'j:' .. (required('Put', 'jid', ARGV[4])))) == 0 then
@@ -25470,21 +25316,205 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end
@@ -25510,7 +25540,7 @@ local function finite(text, default)
   return default
 end
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -25535,15 +25565,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -25572,8 +25602,17 @@ local dropped = 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -25586,18 +25625,6 @@ local function allowed(queue, max_concurrency, wanted)
   local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
@@ -25607,6 +25634,50 @@ local key, length, cap = ...
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -25637,7 +25708,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -25721,9 +25792,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -25756,9 +25824,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -25816,14 +25881,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -25832,7 +25897,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -26019,7 +26084,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -26252,7 +26317,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -26453,7 +26518,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -26540,9 +26605,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -26613,14 +26675,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -26629,7 +26691,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -26810,7 +26872,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -27014,7 +27076,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -27093,7 +27155,7 @@ local function expire_lock(queue, jid, settings)
       move_history(jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -27145,7 +27207,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -27548,7 +27610,7 @@ if #queues > 1 or limit == 0 then
   end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function pass_on()
+local function become_busy()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -27583,6 +27645,7 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
+local function pass_on()
   for i = 1, #queues do
     if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
@@ -27603,7 +27666,6 @@ local function drop_claim()
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
 end
-local function become_busy()
   if special then
     try('srem', idle, worker)
   end
@@ -27729,7 +27791,9 @@ local function lock_from(i, jids, out)
             local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
-            local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -27745,7 +27809,7 @@ local function lock_from(i, jids, out)
                 seldom1('read_rest', jid, key, job, popped, cap)
               end
               local ends = expires
-              if job[9] or settings.lock_time then
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
                 ends = seldom1('lock_special', key, job, worker, settings)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -27862,10 +27926,24 @@ local function take_ordered(out)
       local expired, more = open(i, #out)
       lock_from(i, expired, out)
       if dropped > 0 then
-        more = math.min(more, 1000 - dropped)
+        more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
-        local jids = take_work(take, queues[i], more)
+        local jids
+        repeat
+          local run, queue, limit = take, queues[i], more
+          local work = prefix .. 'q:' .. queue .. '-work'
+          local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+          if #best > 0 then
+            local first = #best == 1 and '-1' or string.format('%d', -#best)
+            local removed = run('zremrangebyrank', work, first, '-1')
+            if type(removed) == 'table' then
+              jids = none
+              break
+            end
+          end
+          jids = best
+        until true
         if #jids == 0 then
           break
         end
@@ -27873,7 +27951,7 @@ local function take_ordered(out)
         lock_from(i, jids, out)
         more = more - (#out - before)
         if dropped > 0 then
-          more = math.min(more, 1000 - dropped)
+          more = (more + dropped < 1000 and more or 1000 - dropped)
         end
       end
     end
@@ -27887,6 +27965,9 @@ local seldom2
 seldom2 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
+end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -27905,12 +27986,26 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, math.min((math.max(0, limit - (#out))), 1000 - dropped))
+  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
+      local jids
+      repeat
+        local run, queue, limit = take, queues[i], shares[i]
+        local work = prefix .. 'q:' .. queue .. '-work'
+        local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+        if #best > 0 then
+          local first = #best == 1 and '-1' or string.format('%d', -#best)
+          local removed = run('zremrangebyrank', work, first, '-1')
+          if type(removed) == 'table' then
+            jids = none
+            break
+          end
+        end
+        jids = best
+      until true
       local found = #jids > 0
       lock_from(i, jids, taken[i])
       more[i] = found and more[i] - #taken[i] or 0
@@ -27973,6 +28068,16 @@ local function is_claimed(queue, due, worker)
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', prefix .. 'x:due:' .. claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -28100,7 +28205,10 @@ local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count and dropped < 1000 then
   wait, claimed = seldom2('become_idle')
-  listeners, listens = count_listeners()
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
 else
   listeners = become_busy()
 end
@@ -28168,9 +28276,11 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -28221,7 +28331,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -28230,7 +28340,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -28292,199 +28402,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 0 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
-              if heard.err or heard[2] > 0 then
-                try('publish', prefix .. 'x:queues', queue)
-              end
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -28642,9 +28560,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -28679,7 +28594,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -28998,7 +28913,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -29193,6 +29108,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -29354,9 +29270,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -29562,7 +29475,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -29783,7 +29696,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -29924,9 +29837,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -30162,7 +30072,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -30395,7 +30305,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -30607,8 +30517,8 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    local text = item.text or item.given and item.given.o
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -30765,9 +30675,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -30848,7 +30755,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -30874,9 +30781,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 local id
@@ -31037,21 +30944,205 @@ repeat
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    reply = {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 0 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+                if heard.err or heard[2] > 0 then
+                  try('publish', prefix .. 'x:queues', queue)
+                end
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    reply = {left[1][2], left[1][3]}
     break
   end
   reply = item.jid
@@ -31362,9 +31453,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -31466,7 +31554,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -31551,7 +31639,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -31576,9 +31664,6 @@ local text, letter = ...
   return string.find(text, '^%a*' .. letter) ~= nil
 elseif which == 'clear_list' then
 local seconds = ...
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -31658,7 +31743,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -31677,9 +31762,6 @@ end
   return deleted
 elseif which == 'clear_group' then
 local group, keep, limit = ...
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -31767,7 +31849,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -31855,14 +31937,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -31871,7 +31953,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -32829,7 +32911,7 @@ elseif command == 'tags' then
 local call = redis.call
 local prefix = KEYS[1]
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -32854,15 +32936,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local offset = whole('Tags', 'offset', ARGV[2])
 local count = whole('Tags', 'count', ARGV[3])
@@ -33405,7 +33487,7 @@ do
 end
 elseif command == 'unfail' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -33430,15 +33512,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -33620,9 +33702,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -33657,7 +33736,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -33721,7 +33800,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
@@ -33840,7 +33919,7 @@ do
 end
 elseif command == 'unfail.group' then
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -33865,15 +33944,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -34055,9 +34134,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -34092,7 +34168,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -34156,7 +34232,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
@@ -34445,9 +34521,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -34482,7 +34555,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -34546,7 +34619,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end
@@ -34906,9 +34979,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -34979,14 +35049,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -34995,7 +35065,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -35213,7 +35283,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -35446,7 +35516,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)

@@ -149,7 +149,7 @@ local function count_listeners()
 end
 
 -- Drops the worker's claim. Returns whether the worker still had it.
-local function drop_claim()
+local function drop_claim() -- cold
   if claim == '' then
     return false
   end
@@ -162,7 +162,7 @@ end
 
 -- Marks the worker as no longer idle, because it has no room. Returns how many clients listen for
 -- puts by other scripts, or 2, which is enough, if no worker is idle.
-local function become_busy()
+local function become_busy() -- cold
   if special then
     try('srem', idle, worker)
   end

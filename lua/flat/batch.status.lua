@@ -22,7 +22,7 @@ local function finite(text, default)
 end
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -47,15 +47,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 

@@ -44,7 +44,7 @@ local function count_existing(keys)
 end
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -69,15 +69,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 
@@ -192,14 +192,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -208,7 +208,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -251,9 +251,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -450,7 +447,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -653,7 +650,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -746,14 +743,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -762,7 +759,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1092,14 +1089,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1108,7 +1105,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1159,9 +1156,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function note_life(jid, ends)
   if ends then
@@ -1360,7 +1354,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1552,7 +1546,7 @@ end
   if item.result then
     mark_result(item.key)
   end
-  if item.stored and has_lifetime(item.stored) then
+  if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
     call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
   end
   if part == 'depends' then
@@ -1911,7 +1905,8 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
           local key = prefix .. 'j:' .. jid
@@ -1966,7 +1961,7 @@ local function complete(worker, items)
           before = string.format('%.17g', (now + seconds))
         until true
         local excess = call('zcard', completed) - keep_count
-        if excess > 0 or call('zcount', completed, 0, before) > 0 then
+        if excess > 0 or call('zcount', completed, '0', before) > 0 then
           seldom1('prune', before, excess, 100 + #items)
         end
       until true
@@ -2288,9 +2283,6 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -2452,7 +2444,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, seldom1('names_of', job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -2543,7 +2535,7 @@ local function keep(items, keep_seconds, keep_count)
     before = string.format('%.17g', (now + seconds))
   until true
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     seldom1('prune', before, excess, 100 + #items)
   end
 end

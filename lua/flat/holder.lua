@@ -58,9 +58,6 @@ local function split_options(text)
   end
   return '', {}
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -95,7 +92,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name

@@ -53,27 +53,6 @@ local function number(area, name, text)
   end
   return n
 end
-local function whole(area, name, text)
-  local count
-  do
-    local area, name, text = area, name, text
-    local value = number(area, name, text)
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    count = value
-  end
-  if count < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return count
-end
 local none = {}
 
 local stamp, usual = ARGV[1], true
@@ -131,21 +110,13 @@ end
 
 
 
+
 local dropped = 0
 
 
 
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
 
 seldom1 = function(which, ...)
@@ -283,6 +254,50 @@ local function progress_member(jid, stored)
   return shown and ',"progress":' .. shown or ''
 end
   return options_member(stored) .. progress_member(jid, stored)
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -313,7 +328,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -408,14 +423,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -424,7 +439,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -446,9 +461,6 @@ local function remove_tags(jid, tags, first)
       end
     end
   end
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -482,9 +494,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -665,7 +674,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -898,7 +907,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1099,7 +1108,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1200,14 +1209,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1216,7 +1225,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1370,9 +1379,6 @@ local function bring_due(queue, recur, scheduled, limit)
   if scheduled then
     move_scheduled(queue, limit)
   end
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1551,7 +1557,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1755,7 +1761,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1834,7 +1840,7 @@ local function expire_lock(queue, jid, settings)
       seldom1('move_history', jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1886,7 +1892,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -1997,160 +2003,6 @@ end
     unpack(more))
   return ends
 end
-end
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
-    local some = jids
-    if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
-    end
-    repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
-      local cap = settings.cap
-      local expires
-      repeat
-        local seconds = settings.heartbeat
-        if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
-          local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
-          if #digits == 10 and decimals ~= '.000000' then
-            expires = digits .. decimals
-            break
-          end
-        end
-        expires = string.format('%.17g', (now + seconds))
-      until true
-      local details = '{"worker":' .. cjson.encode(worker) .. '}'
-      local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
-      local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count = 0, #jids
-      local put_at, put_time
-      for i = 1, count do
-        local jid = jids[i]
-        local key = prefix .. 'j:' .. jid
-        local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
-          'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
-          n = n + 1
-          local entries
-          do
-            local key, text, cap = key, popped, cap
-            local length = try('rpush', key .. '-history', text)
-            if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-              seldom1('trim_history', key .. '-history', length, cap)
-            end
-            entries = length
-          end
-          if entries ~= 2 or string.find(jid, '-', 1, true) then
-            seldom1('read_rest', jid, key, job, popped, cap)
-          end
-          local ends = expires
-          if job[9] or settings.lock_time then
-            ends = seldom1('lock_special', key, job, worker, settings)
-          else
-            call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
-          end
-          if job[8] ~= put_at or n == 1 then
-            put_at, put_time = job[8], finite(job[8], now)
-          end
-          jobs[n], jids[n], waited[n] = job, jid, now - put_time
-          locks[2 * n + 1], locks[2 * n + 2] = ends, jid
-        else
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-        end
-      end
-      for i = n + 1, count do
-        jids[i], waited[i] = nil, nil
-      end
-      if n == 0 then
-        break
-      end
-      do
-        local queue, worker, locks, n = queue, worker, locks, n
-        local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
-        call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
-        local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
-        if first == 1 then
-          call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
-          if type(held) == 'number' then
-            call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
-          end
-        end
-      end
-      do
-        local kind, queue, durations = 'wait', queue, waited
-        local day = (now - now % 86400)
-        local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
-        local asked, counts
-        do
-          local durations = durations
-          local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
-          for i = 1, #durations do
-            local seconds = durations[i]
-            if seconds >= 0 and seconds < 1 then
-              short = short + 1
-            else
-              local name
-              repeat
-                local seconds = seconds
-                if seconds < 60 then
-                  name = 's' .. math.floor(seconds)
-                  break
-                elseif seconds < 3600 then
-                  name = 'm' .. math.floor(seconds / 60)
-                  break
-                elseif seconds < 86400 then
-                  name = 'h' .. math.floor(seconds / 3600)
-                  break
-                end
-                name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
-              until true
-              if not seen[name] then
-                fields[#fields + 1] = name
-              end
-              seen[name] = (seen[name] or 0) + 1
-            end
-          end
-          if short == 0 then
-            table.remove(fields, 4)
-          end
-          seen.s0 = short
-          asked, counts = fields, seen
-        end
-        local values = try('hmget', key, unpack(asked))
-        local total = finite(values[1], 0)
-        local mean = finite(values[2], 0)
-        local vk = finite(values[3], 0)
-        local fresh = total == 0
-        if fresh then
-          mean, vk = 0, 0
-        end
-        for i = 1, #durations do
-          local value, before = durations[i], mean
-          total = total + 1
-          mean = mean + (value - mean) / total
-          vk = vk + (value - mean) * (value - before)
-        end
-        local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
-        for i = 4, #asked do
-          update[2 * i - 1] = asked[i]
-          update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
-        end
-        try('hset', key, unpack(update))
-        if fresh then
-          seldom1('begin_day', kind, day, queue)
-        end
-      end
-      local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
-      for i = 1, n do
-        if tracked[i] then
-          try('publish', prefix .. 'popped', jids[i])
-        end
-        out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
-          locks[2 * i + 1])
-      end
-    until true
-  end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
   job[10], job[11] = job[10] or false, job[11] or false
@@ -2280,7 +2132,29 @@ do
   end
   worker = text
 end
-local count = whole('Pop', 'count', ARGV[4])
+local count
+do
+  local area, name, text = 'Pop', 'count', ARGV[4]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  count = amount
+end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
 if lock_for and lock_for < 0 then
@@ -2299,8 +2173,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -2329,7 +2212,7 @@ repeat
   count = math.min(wanted, math.max(0, max_concurrency - running))
 until true
 if count > 0 then
-  local expired
+  local jids
   repeat
     local queue, settings, wanted = queue, settings, count
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
@@ -2337,20 +2220,204 @@ if count > 0 then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
     end
     if lost or recur or scheduled then
-      expired = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
+      jids = seldom1('take_due', queue, settings, wanted, lost, recur, scheduled)
       break
     end
-    expired = none
+    jids = none
   until true
-  lock(queue, expired, worker, settings, show, out)
-  local more = math.min((count - #out), 1000 - dropped)
-  while more > 0 do
-    local jids = take_work(call, queue, more)
-    if #jids == 0 then
+  local more = (count + dropped < 1000 and count or 1000 - dropped)
+  if #jids == 0 and more > 0 then
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
+  end
+  while #jids > 0 do
+    do
+      local queue, jids, worker, settings, show, out = queue, jids, worker, settings, show, out
+      for first = 1, #jids, 500 do
+        local some = jids
+        if #jids > 500 then
+          some = {unpack(jids, first, math.min(first + 499, #jids))}
+        end
+        repeat
+          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local cap = settings.cap
+          local expires
+          repeat
+            local seconds = settings.heartbeat
+            if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+              local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+              if #digits == 10 and decimals ~= '.000000' then
+                expires = digits .. decimals
+                break
+              end
+            end
+            expires = string.format('%.17g', (now + seconds))
+          until true
+          local details = '{"worker":' .. cjson.encode(worker) .. '}'
+          local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
+          local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
+          local n, count = 0, #jids
+          local put_at, put_time
+          for i = 1, count do
+            local jid = jids[i]
+            local key = prefix .. 'j:' .. jid
+            local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
+              'tags', 'time', 'x:o')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
+            if not over and (job[1] or not job.err and call('exists', key) == 1) then
+              n = n + 1
+              local entries
+              do
+                local key, text, cap = key, popped, cap
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+                entries = length
+              end
+              if entries ~= 2 or string.find(jid, '-', 1, true) then
+                seldom1('read_rest', jid, key, job, popped, cap)
+              end
+              local ends = expires
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
+                ends = seldom1('lock_special', key, job, worker, settings)
+              else
+                call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
+              end
+              if job[8] ~= put_at or n == 1 then
+                put_at, put_time = job[8], finite(job[8], now)
+              end
+              jobs[n], jids[n], waited[n] = job, jid, now - put_time
+              locks[2 * n + 1], locks[2 * n + 2] = ends, jid
+            else
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            end
+          end
+          for i = n + 1, count do
+            jids[i], waited[i] = nil, nil
+          end
+          if n == 0 then
+            break
+          end
+          do
+            local queue, worker, locks, n = queue, worker, locks, n
+            local first = n < 6 and (string.byte(locks[4], -1) or 1) % 16 > 0 and 3 or 1
+            call('zadd', prefix .. 'q:' .. queue .. '-locks', unpack(locks, first, 2 * n + 2))
+            local held = try('zadd', prefix .. 'w:' .. worker .. ':jobs', unpack(locks, first, 2 * n + 2))
+            if first == 1 then
+              call('zrem', prefix .. 'q:' .. queue .. '-locks', '-----------------------------------------------------------------')
+              if type(held) == 'number' then
+                call('zrem', prefix .. 'w:' .. worker .. ':jobs', '-----------------------------------------------------------------')
+              end
+            end
+          end
+          do
+            local kind, queue, durations = 'wait', queue, waited
+            local day = (now - now % 86400)
+            local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue
+            local asked, counts
+            do
+              local durations = durations
+              local fields, seen, short = {'total', 'mean', 'vk', 's0'}, {s0 = 0}, 0
+              for i = 1, #durations do
+                local seconds = durations[i]
+                if seconds >= 0 and seconds < 1 then
+                  short = short + 1
+                else
+                  local name
+                  repeat
+                    local seconds = seconds
+                    if seconds < 60 then
+                      name = 's' .. math.floor(seconds)
+                      break
+                    elseif seconds < 3600 then
+                      name = 'm' .. math.floor(seconds / 60)
+                      break
+                    elseif seconds < 86400 then
+                      name = 'h' .. math.floor(seconds / 3600)
+                      break
+                    end
+                    name = 'd' .. string.format('%.0f', math.floor(seconds / 86400))
+                  until true
+                  if not seen[name] then
+                    fields[#fields + 1] = name
+                  end
+                  seen[name] = (seen[name] or 0) + 1
+                end
+              end
+              if short == 0 then
+                table.remove(fields, 4)
+              end
+              seen.s0 = short
+              asked, counts = fields, seen
+            end
+            local values = try('hmget', key, unpack(asked))
+            local total = finite(values[1], 0)
+            local mean = finite(values[2], 0)
+            local vk = finite(values[3], 0)
+            local fresh = total == 0
+            if fresh then
+              mean, vk = 0, 0
+            end
+            for i = 1, #durations do
+              local value, before = durations[i], mean
+              total = total + 1
+              mean = mean + (value - mean) / total
+              vk = vk + (value - mean) * (value - before)
+            end
+            local update = {'total', string.format('%d', total), 'mean', mean, 'vk', vk, '', ''}
+            for i = 4, #asked do
+              update[2 * i - 1] = asked[i]
+              update[2 * i] = string.format('%d', finite(values[i], 0) + counts[asked[i]])
+            end
+            try('hset', key, unpack(update))
+            if fresh then
+              seldom1('begin_day', kind, day, queue)
+            end
+          end
+          local tracked = settings.tracked and try('zmscore', prefix .. 'tracked', unpack(jids)) or none
+          for i = 1, n do
+            if tracked[i] then
+              try('publish', prefix .. 'popped', jids[i])
+            end
+            out[#out + 1] = show(jids[i], jobs[i], tracked[i] and true or false, worker,
+              locks[2 * i + 1])
+          end
+        until true
+      end
+    end
+    more = within(count - #out)
+    if more <= 0 then
       break
     end
-    lock(queue, jids, worker, settings, show, out)
-    more = math.min((count - #out), 1000 - dropped)
+    repeat
+      local run, queue, limit = call, queue, more
+      local work = prefix .. 'q:' .. queue .. '-work'
+      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+      if #best > 0 then
+        local first = #best == 1 and '-1' or string.format('%d', -#best)
+        local removed = run('zremrangebyrank', work, first, '-1')
+        if type(removed) == 'table' then
+          jids = none
+          break
+        end
+      end
+      jids = best
+    until true
   end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)

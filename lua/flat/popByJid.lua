@@ -4,7 +4,8 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, jid, worker
 -- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
---          queue, or the queue is paused. Its running jobs may exceed <queue>-max-concurrency
+--          queue, its life has ended, or the queue is paused. Its running jobs may exceed
+--          <queue>-max-concurrency
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
@@ -53,13 +54,14 @@ end
 
 
 
-
-
-
-
-
-
 local seldom1
+
+
+
+
+
+
+
 
 
 local function lock_time(own, general)
@@ -95,7 +97,51 @@ local dropped = 0
 
 
 seldom1 = function(which, ...)
-if which == 'readable' then
+if which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+elseif which == 'readable' then
 local text = ...
 local function list_of(text)
   if not text then
@@ -211,7 +257,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
@@ -230,9 +276,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -266,9 +309,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -326,14 +366,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -342,7 +382,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -563,7 +603,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -796,7 +836,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -997,7 +1037,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1261,8 +1301,17 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   settings = {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -1305,7 +1354,9 @@ do
         local key = prefix .. 'j:' .. jid
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
-        local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+        local stored = job[9]
+        local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+          and seldom1('drop_expired', jid, 'waiting')
         if not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
@@ -1321,7 +1372,7 @@ do
             seldom1('read_rest', jid, key, job, popped, cap)
           end
           local ends = expires
-          if job[9] or settings.lock_time then
+          if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
             ends = seldom1('lock_special', key, job, worker, settings)
           else
             call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

@@ -66,9 +66,28 @@ local seldom1
 
 
 
+
+
+
+
+
+
+
+
+
+
+
+local claiming, watching, mortal, turns = false, false, false, false
+local batches = false
+
+
+
+
+
+
 seldom1 = function(which, ...)
 if which == 'fair_score' then
-local queue, priority, stored, turns = ...
+local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -119,7 +138,7 @@ end
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -128,7 +147,7 @@ end
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -190,212 +209,7 @@ end
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
-end
-end
-
-
-
-
-
-
-
-
-
-
-local claiming, watching, mortal, turns = false, false, false, false
-local batches = false
-local seldom2
-
-
-
-
-
-
-local function put(worker, groups, in_order)
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
-  local plain, idle = #groups == 1 and not claiming and not batches, false
-  for i = 1, #in_order do
-    local item = in_order[i]
-    local key = prefix .. 'j:' .. item.jid
-    item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
-      plain = false
-    end
-  end
-  local existing
-  do
-    local keys = keys
-    local count = 0
-    for from = 1, #keys, 1000 do
-      count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
-    end
-    existing = count
-  end
-  local tracked, known_empty = false, false
-  if existing > 0 then
-    idle = call('exists', prefix .. 'x:idle') == 1
-    tracked = call('exists', prefix .. 'tracked') == 1
-    existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
-    known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
-    plain = plain and existing == (known_empty and 1 or 0)
-  end
-  local found
-  if not plain then
-    found = seldom2('prepare', worker, groups, in_order)
-  end
-  for g = 1, #groups do
-    if groups[g][1] then
-      do
-        local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
-        local queue = group[1].queue
-        local quoted = cjson.encode(queue)
-        local details = '{"q":' .. quoted .. '}'
-        local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
-        local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
-        if idle or 1 == 1 then
-          first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
-        end
-        do
-          local queue, group = queue, group
-          local first
-          repeat
-            if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
-              first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
-              break
-            end
-            first = nil
-          until true
-          local digits = first and #group > 1 and string.sub(first, 4) + 0
-          local work, n = none, 0
-          for i = 1, #group do
-            local item = group[i]
-            if item.waits then
-              call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
-              item.state = 'depends'
-            elseif item.delay > 0 then
-              call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
-              item.state = 'scheduled'
-            else
-              local score, share = item.score or false, turns and (item.share or item.given.share)
-              if share and not score then
-                score = seldom1('fair_score', queue, item.priority, share, turns)
-              end
-              if not score and (item.priority or not first) then
-                score = seldom2('fractional_score', n, item.priority)
-              elseif not score then
-                score = n == 0 and first or string.format('-0.%016d', digits + n)
-              end
-              if n == 0 then
-                work = {score, item.jid}
-              else
-                work[2 * n + 1], work[2 * n + 2] = score, item.jid
-              end
-              n = n + 1
-              item.state = 'waiting'
-            end
-          end
-          do
-            local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-            for from = 1, #list, 1000 do
-              run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-            end
-          end
-        end
-        for i = 1, #group do
-          local item = group[i]
-          do
-            local queue, item, text = queue, item, text
-            local key, retries, tags = item.key, item.retries or '5', '[]'
-            do
-              local key, text, cap = key, text
-              local length = try('rpush', key .. '-history', text)
-              if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-                seldom1('trim_history', key .. '-history', length, cap)
-              end
-            end
-            if item.tags and #item.tags > 0 then
-              seldom1('add_tags', item.jid, item.tags, 1)
-              tags = cjson.encode(item.tags)
-            end
-            call('hset', key,
-              'jid', item.jid,
-              'klass', item.klass,
-              'data', item.data,
-              'priority', item.priority or '0',
-              'tags', tags,
-              'state', item.state,
-              'worker', '',
-              'expires', '0',
-              'queue', queue,
-              'retries', retries,
-              'remaining', retries,
-              'time', stamp, unpack(item.more))
-            if item.waits then
-              seldom1('keep_delay', key, item.delay, item.checked)
-            end
-          end
-          try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
-          if item.old and item.old.lost then
-            do
-              local jid, worker = item.jid, item.old.worker
-              local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
-              try('publish', prefix .. ('w:' .. worker), message)
-              try('publish', prefix .. 'log', message)
-            end
-          end
-        end
-        do
-          local queue = queue
-          local queues = prefix .. 'queues'
-          if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
-            try('zrem', prefix .. 'x:queues', queue)
-            do
-              local queue = queue
-              try('publish', prefix .. 'x:queues', queue)
-            end
-          end
-        end
-        if tracked then
-          do
-            local channel, jids = 'put', seldom2('jids_of', group)
-            local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
-            for i = 1, #scores do
-              if scores[i] then
-                try('publish', prefix .. channel, jids[i])
-              end
-            end
-          end
-        end
-        if known_empty then
-          do
-            local queue, known = queue, true
-            if (known or call('exists', prefix .. 'x:empty') == 1)
-              and try('sadd', prefix .. 'x:filled', queue) == 1 then
-              call('expire', prefix .. 'x:filled', 1)
-            end
-          end
-        end
-        if idle then
-          seldom1('wake_for', queue, seldom2('soonest', group))
-        end
-      end
-    end
-  end
-  if watching or batches then
-    seldom2('watch_all', in_order)
-  end
-  if mortal then
-    seldom2('enter_lives', in_order)
-  end
-  return found
-end
-seldom2 = function(which, ...)
-if which == 'prepare' then
+elseif which == 'prepare' then
 local worker, groups, in_order = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -553,9 +367,6 @@ local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -590,7 +401,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
@@ -909,7 +720,7 @@ local function keep_options(item, old, state)
     drop = drop .. 'p'
   end
   local text = merge_options(old, {o = given.o, drop = drop}, ended)
-  if has_lifetime(text or old) then
+  if (string.find((text or old), '^%a*[stkK]') ~= nil) then
     text = renew_lifetimes(text or old)
     mortal = true
   end
@@ -1104,6 +915,7 @@ local function link_members(jid, members, added)
 end
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', (prefix .. 'q:' .. item.queue .. '-' .. (part_of(item))))
@@ -1265,9 +1077,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1473,7 +1282,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1694,7 +1503,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1835,9 +1644,6 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
-end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2073,7 +1879,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -2306,7 +2112,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -2518,8 +2324,8 @@ end
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
-    if text and has_lifetime(text) then
+    local text = item.text or item.given and item.given.o
+    if text and (string.find(text, '^%a*[stkK]') ~= nil) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
       if ends then
@@ -2661,9 +2467,6 @@ local function read_share(area, text)
   end
   return text
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function renew_lifetimes(text)
   local letters, values = split_options(text)
   if not string.find(letters, '[st]') then
@@ -2744,7 +2547,7 @@ local function read_rare(given, checked, delay)
   end
   if given.o then
     read_options('Put', given.o, checked)
-    if has_lifetime(given.o) then
+    if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
     given.claim = read_claim('Put', given.o) or nil
@@ -2770,9 +2573,9 @@ end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
 
@@ -2857,21 +2660,202 @@ do
       data = data,
       delay = delay,
       checked = checked or false,
-      depends = none,
-      more = none,
-      priority = false, retries = false, tags = false,
-      given = none,
-      key = false, state = false, waits = false, old = false,
+      key = false, state = false,
     }
     if given ~= none then
-      seldom2('add_given', job, given)
+      seldom1('add_given', job, given)
     end
     item = job
   end
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left
+  do
+    local worker, groups, in_order = ARGV[at], {items}, items
+    do
+      if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+        error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+      end
+    end
+    local keys = {prefix .. 'x:idle', prefix .. 'tracked', prefix .. 'x:empty', false}
+    local plain, idle = #groups == 1 and not claiming and not batches, false
+    for i = 1, #in_order do
+      local item = in_order[i]
+      local key = prefix .. 'j:' .. item.jid
+      item.key, keys[i + 3] = key, key
+      if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+        plain = false
+      end
+    end
+    local existing
+    do
+      local keys = keys
+      local count = 0
+      for from = 1, #keys, 1000 do
+        count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+      end
+      existing = count
+    end
+    local tracked, known_empty = false, false
+    if existing > 0 then
+      idle = call('exists', prefix .. 'x:idle') == 1
+      tracked = call('exists', prefix .. 'tracked') == 1
+      existing = existing - (idle and 1 or 0) - (tracked and 1 or 0)
+      known_empty = existing > 0 and call('exists', prefix .. 'x:empty') == 1
+      plain = plain and existing == (known_empty and 1 or 0)
+    end
+    local found
+    if not plain then
+      found = seldom1('prepare', worker, groups, in_order)
+    end
+    for g = 1, #groups do
+      if groups[g][1] then
+        do
+          local group, idle, tracked, known_empty = groups[g], idle, tracked, known_empty
+          local queue = group[1].queue
+          local quoted = cjson.encode(queue)
+          local details = '{"q":' .. quoted .. '}'
+          local text = ('[' .. string.format('%d', now) .. ',"put"' .. (details and ',' .. details or '') .. ']')
+          local first, last = '{"jid":', ',"event":"put","queue":' .. quoted .. '}'
+          if idle or 1 == 1 then
+            first, last = '{"queue":' .. quoted .. ',"event":"put","jid":', '}'
+          end
+          do
+            local queue, group = queue, group
+            local first
+            repeat
+              if #stamp == 17 and string.sub(stamp, 11, 11) == '.' and now < 9000000000 then
+                first = '-0.' .. string.sub(stamp, 1, 10) .. string.sub(stamp, 12)
+                break
+              end
+              first = nil
+            until true
+            local digits = first and #group > 1 and string.sub(first, 4) + 0
+            local work, n = none, 0
+            for i = 1, #group do
+              local item = group[i]
+              if item.waits then
+                call('zadd', prefix .. 'q:' .. queue .. '-depends', stamp, item.jid)
+                item.state = 'depends'
+              elseif item.delay > 0 then
+                call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
+                item.state = 'scheduled'
+              else
+                local score = item.score or false
+                local share = turns and (item.share or item.given and item.given.share)
+                if share and not score then
+                  score = seldom1('fair_score', queue, item.priority, share, turns)
+                end
+                if not score and (item.priority or not first) then
+                  score = seldom1('fractional_score', n, item.priority)
+                elseif not score then
+                  score = n == 0 and first or string.format('-0.%016d', digits + n)
+                end
+                if n == 0 then
+                  work = {score, item.jid}
+                else
+                  work[2 * n + 1], work[2 * n + 2] = score, item.jid
+                end
+                n = n + 1
+                item.state = 'waiting'
+              end
+            end
+            do
+              local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+              for from = 1, #list, 1000 do
+                run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+              end
+            end
+          end
+          for i = 1, #group do
+            local item = group[i]
+            do
+              local queue, item, text = queue, item, text
+              local key, retries, tags = item.key, item.retries or '5', '[]'
+              do
+                local key, text, cap = key, text
+                local length = try('rpush', key .. '-history', text)
+                if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+                  seldom1('trim_history', key .. '-history', length, cap)
+                end
+              end
+              if item.tags and #item.tags > 0 then
+                seldom1('add_tags', item.jid, item.tags, 1)
+                tags = cjson.encode(item.tags)
+              end
+              call('hset', key,
+                'jid', item.jid,
+                'klass', item.klass,
+                'data', item.data,
+                'priority', item.priority or '0',
+                'tags', tags,
+                'state', item.state,
+                'worker', '',
+                'expires', '0',
+                'queue', queue,
+                'retries', retries,
+                'remaining', retries,
+                'time', stamp, unpack(item.more or none))
+              if item.waits then
+                seldom1('keep_delay', key, item.delay, item.checked)
+              end
+            end
+            try('publish', prefix .. 'log', (first .. cjson.encode(item.jid) .. last))
+            if item.old and item.old.lost then
+              do
+                local jid, worker = item.jid, item.old.worker
+                local message = cjson.encode({jid = jid, event = 'lock_lost', worker = worker})
+                try('publish', prefix .. ('w:' .. worker), message)
+                try('publish', prefix .. 'log', message)
+              end
+            end
+          end
+          do
+            local queue = queue
+            local queues = prefix .. 'queues'
+            if not try('zrank', queues, queue) and try('zadd', queues, 'NX', stamp, queue) == 1 then
+              try('zrem', prefix .. 'x:queues', queue)
+              do
+                local queue = queue
+                try('publish', prefix .. 'x:queues', queue)
+              end
+            end
+          end
+          if tracked then
+            do
+              local channel, jids = 'put', seldom1('jids_of', group)
+              local scores = try('zmscore', prefix .. 'tracked', unpack(jids))
+              for i = 1, #scores do
+                if scores[i] then
+                  try('publish', prefix .. channel, jids[i])
+                end
+              end
+            end
+          end
+          if known_empty then
+            do
+              local queue, known = queue, true
+              if (known or call('exists', prefix .. 'x:empty') == 1)
+                and try('sadd', prefix .. 'x:filled', queue) == 1 then
+                call('expire', prefix .. 'x:filled', 1)
+              end
+            end
+          end
+          if idle then
+            seldom1('wake_for', queue, seldom1('soonest', group))
+          end
+        end
+      end
+    end
+    if watching or batches then
+      seldom1('watch_all', in_order)
+    end
+    if mortal then
+      seldom1('enter_lives', in_order)
+    end
+    left = found
+  end
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end

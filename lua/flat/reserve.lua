@@ -55,7 +55,7 @@ local function finite(text, default)
 end
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -80,15 +80,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 local none = {}
 
@@ -141,6 +141,7 @@ local seldom1
 
 
 
+
 local dropped = 0
 
 
@@ -148,8 +149,17 @@ local dropped = 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat
+  do
+    local own, general = values[1], values[2]
+    local seconds = finite(own, 0)
+    if seconds <= 0 then
+      seconds = finite(general, 0)
+    end
+    heartbeat = seconds > 0 and seconds or 60
+  end
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
@@ -163,18 +173,6 @@ local function allowed(queue, max_concurrency, wanted)
   return math.min(wanted, math.max(0, max_concurrency - running))
 end
 
-local function take_work(run, queue, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return jids
-end
 
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -185,6 +183,50 @@ local key, length, cap = ...
     call('ltrim', key, -math.max(cap - 1, 1), -1)
     call('lpush', key, first)
   end
+elseif which == 'is_over' then
+local jid, stored, state = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
 local function expire_stats(key, day)
@@ -215,7 +257,7 @@ end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
-local jid, stored, state = ...
+local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -299,9 +341,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -334,9 +373,6 @@ local function end_of_life(jid, stored, state, since)
     ends = end_in_state(values, state, since)
   end
   return ends
-end
-local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -394,14 +430,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -410,7 +446,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -597,7 +633,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -830,7 +866,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1031,7 +1067,7 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -1118,9 +1154,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -1191,14 +1224,14 @@ local function write_turn(key, tenant, ends, waits, passed)
     end
   end
 end
-local function fair_score(queue, priority, stored, turns)
+local function fair_score(queue, priority, stored, known)
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
   local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -1207,7 +1240,7 @@ local function fair_score(queue, priority, stored, turns)
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)
@@ -1388,7 +1421,7 @@ local function delete_failed(jid, forced)
   uncount_failure(job[2], details)
   remove_tags(jid, names_of(job[4]), 1)
   call('del', key, key .. '-history')
-  if has_lifetime(stored) then
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
     note_life(jid)
   end
   return 'deleted'
@@ -1592,7 +1625,7 @@ local function keep_record(jid, stored, state, forgotten)
   end
 end
 local function job_ended(jid, stored, state)
-  local mortal = has_lifetime(stored)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
   if is_an_end(state) and has_option(stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
@@ -1671,7 +1704,7 @@ local function expire_lock(queue, jid, settings)
       move_history(jid, text)
     end
   end
-  if job[9] and seldom1('drop_expired', jid, job[9], 'running') then
+  if job[9] and seldom1('is_over', jid, job[9], 'running') and seldom1('drop_expired', jid, 'running') then
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
@@ -1723,7 +1756,7 @@ local function expire_lock(queue, jid, settings)
         fail_lost(queue, jid, worker, job[5], job[9], settings)
         return nil
       end
-      if job[9] and seldom1('drop_expired', jid, job[9], 'waiting') then
+      if job[9] and seldom1('is_over', jid, job[9], 'waiting') and seldom1('drop_expired', jid, 'waiting') then
         return nil
       end
       local delay
@@ -2127,7 +2160,7 @@ if #queues > 1 or limit == 0 then
   end
 end
 local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function pass_on()
+local function become_busy()
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -2162,6 +2195,7 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
+local function pass_on()
   for i = 1, #queues do
     if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
@@ -2182,7 +2216,6 @@ local function drop_claim()
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
 end
-local function become_busy()
   if special then
     try('srem', idle, worker)
   end
@@ -2308,7 +2341,9 @@ local function lock_from(i, jids, out)
             local key = prefix .. 'j:' .. jid
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
-            local over = job[9] and seldom1('drop_expired', jid, job[9], 'waiting')
+            local stored = job[9]
+            local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
+              and seldom1('drop_expired', jid, 'waiting')
             if not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
@@ -2324,7 +2359,7 @@ local function lock_from(i, jids, out)
                 seldom1('read_rest', jid, key, job, popped, cap)
               end
               local ends = expires
-              if job[9] or settings.lock_time then
+              if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
                 ends = seldom1('lock_special', key, job, worker, settings)
               else
                 call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)
@@ -2441,10 +2476,24 @@ local function take_ordered(out)
       local expired, more = open(i, #out)
       lock_from(i, expired, out)
       if dropped > 0 then
-        more = math.min(more, 1000 - dropped)
+        more = (more + dropped < 1000 and more or 1000 - dropped)
       end
       while more > 0 do
-        local jids = take_work(take, queues[i], more)
+        local jids
+        repeat
+          local run, queue, limit = take, queues[i], more
+          local work = prefix .. 'q:' .. queue .. '-work'
+          local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+          if #best > 0 then
+            local first = #best == 1 and '-1' or string.format('%d', -#best)
+            local removed = run('zremrangebyrank', work, first, '-1')
+            if type(removed) == 'table' then
+              jids = none
+              break
+            end
+          end
+          jids = best
+        until true
         if #jids == 0 then
           break
         end
@@ -2452,7 +2501,7 @@ local function take_ordered(out)
         lock_from(i, jids, out)
         more = more - (#out - before)
         if dropped > 0 then
-          more = math.min(more, 1000 - dropped)
+          more = (more + dropped < 1000 and more or 1000 - dropped)
         end
       end
     end
@@ -2467,6 +2516,9 @@ local seldom2
 seldom2 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
+local function within(wanted)
+  return wanted + dropped < 1000 and wanted or 1000 - dropped
+end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -2485,12 +2537,26 @@ local function deal(have, wanted)
   return turns, shares
 end
 local function take_turns(have, more, out)
-  local turns, shares = deal(have, math.min((math.max(0, limit - (#out))), 1000 - dropped))
+  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken = {}
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
+      local jids
+      repeat
+        local run, queue, limit = take, queues[i], shares[i]
+        local work = prefix .. 'q:' .. queue .. '-work'
+        local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+        if #best > 0 then
+          local first = #best == 1 and '-1' or string.format('%d', -#best)
+          local removed = run('zremrangebyrank', work, first, '-1')
+          if type(removed) == 'table' then
+            jids = none
+            break
+          end
+        end
+        jids = best
+      until true
       local found = #jids > 0
       lock_from(i, jids, taken[i])
       more[i] = found and more[i] - #taken[i] or 0
@@ -2553,6 +2619,16 @@ local function is_claimed(queue, due, worker)
   local at = tonumber(until_then)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function drop_claim()
+  if claim == '' then
+    return false
+  end
+  local held = try('get', prefix .. 'x:due:' .. claim)
+  if type(held) ~= 'string' or string.match(held, ' (.*)$') ~= worker then
+    return false
+  end
+  return call('del', prefix .. 'x:due:' .. claim) == 1
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -2680,7 +2756,10 @@ local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count and dropped < 1000 then
   wait, claimed = seldom2('become_idle')
-  listeners, listens = count_listeners()
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
 else
   listeners = become_busy()
 end

@@ -12,7 +12,7 @@ local call = redis.call
 local prefix = KEYS[1]
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -37,15 +37,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 
 

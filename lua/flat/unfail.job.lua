@@ -206,9 +206,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -243,7 +240,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -307,7 +304,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end

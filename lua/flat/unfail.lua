@@ -10,7 +10,7 @@
 --          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 local function whole(area, name, text)
-  local count
+  local amount
   do
     local area, name, text = area, name, text
     local value
@@ -35,15 +35,15 @@ local function whole(area, name, text)
         error(area .. '(): ' .. message)
       end
     end
-    count = value
+    amount = value
   end
-  if count < 0 then
+  if amount < 0 then
     do
       local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
       error(area .. '(): ' .. message)
     end
   end
-  return count
+  return amount
 end
 
 local call = redis.call
@@ -242,9 +242,6 @@ local function write_options(key, old, given)
     call('hset', key, 'x:o', text)
   end
 end
-local function has_lifetime(text)
-  return string.find(text, '^%a*[stkK]') ~= nil
-end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -279,7 +276,7 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
 local function is_over(jid, stored, state)
-  return has_lifetime(stored) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function note_life(jid, ends)
   if ends then
@@ -343,7 +340,7 @@ end
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
+  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
     write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
     note_life(job.jid)
   end

@@ -38,11 +38,11 @@ end
 
 -- A count: an integer that is not negative.
 local function whole(area, name, text)
-  local count = integer(area, name, text)
-  if count < 0 then
+  local amount = integer(area, name, text)
+  if amount < 0 then
     reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
-  return count
+  return amount
 end
 
 -- A name that is part of a key.

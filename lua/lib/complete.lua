@@ -308,7 +308,7 @@ local function keep(items, keep_seconds, keep_count)
   end
   local before = later(-keep_seconds)
   local excess = call('zcard', completed) - keep_count
-  if excess > 0 or call('zcount', completed, 0, before) > 0 then
+  if excess > 0 or call('zcount', completed, '0', before) > 0 then
     prune(before, excess, PRUNED + #items)
   end
 end
@@ -388,7 +388,8 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored and job_ended(item.jid, item.stored, 'complete') then
+      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+        job_ended(item.jid, item.stored, 'complete') then
         delete_job(item.jid)
         item.forgotten, forgetting = true, true
       end

@@ -64,17 +64,17 @@ local function write_turn(key, tenant, ends, waits, passed) -- cold
   end
 end
 
--- The score of a job with these options, or nil if they give it no share. turns is a table for the
+-- The score of a job with these options, or nil if they give it no share. known is a table for the
 -- jobs of one call, which are added to the queue together: the first turn as it was before, by key.
 -- A turn above 0.49 would be among the jobs of the next priority.
-local function fair_score(queue, priority, stored, turns) -- cold
+local function fair_score(queue, priority, stored, known) -- cold
   local tenant, weight = fair_share(stored)
   priority = finite(priority, 0)
   if not tenant or math.abs(priority) > MAX_FAIR_PRIORITY then
     return
   end
   local key = prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
-  local first, waits, passed = turns[key], true, {}
+  local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
     first, damaged = first_turn(queue, priority)
@@ -83,7 +83,7 @@ local function fair_score(queue, priority, stored, turns) -- cold
     end
     waits, first = first ~= nil, first or 0
     passed = waits and try('zrangebyscore', key, '-inf', exact(first), 'LIMIT', 0, 2) or {}
-    turns[key] = first
+    known[key] = first
   end
   local last = waits and finite(try('zscore', key, tenant), 0) or 0
   local turn = math.min(math.max(first, last), 0.49)

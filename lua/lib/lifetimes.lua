@@ -17,7 +17,7 @@
 local MAX_ENDED = 100
 
 -- Whether a job with these options has a lifetime.
-local function has_lifetime(text) -- cold
+local function has_lifetime(text)
   return string.find(text, '^%a*[stkK]') ~= nil
 end
 

@@ -29,10 +29,9 @@ local MAX_DROPPED = 1000
 -- How many jobs this call has dropped.
 local dropped = 0
 
--- Drops a job that is to be handed out, or goes on running, if its life has ended. Returns whether it
--- has. The state is the one that it would have.
-local function drop_expired(jid, stored, state) -- cold
-  if not is_over(jid, stored, state) or not end_life(jid, state) then
+-- Drops a job whose life has ended, as if it were in a state. Returns whether that was possible.
+local function drop_expired(jid, state) -- cold
+  if not end_life(jid, state) then
     return false
   end
   dropped = dropped + 1
@@ -122,7 +121,7 @@ local function give_again(queue, jid, job, worker, settings)
     fail_lost(queue, jid, worker, job[5], job[9], settings)
     return nil
   end
-  if job[9] and drop_expired(jid, job[9], 'waiting') then
+  if job[9] and is_over(jid, job[9], 'waiting') and drop_expired(jid, 'waiting') then
     return nil
   end
   local delay
@@ -148,7 +147,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   adopt_history(jid, job[4])
-  if job[9] and drop_expired(jid, job[9], 'running') then
+  if job[9] and is_over(jid, job[9], 'running') and drop_expired(jid, 'running') then
     return nil
   end
   try('zrem', worker_key(worker), jid)

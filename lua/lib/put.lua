@@ -48,7 +48,7 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, the job claims
+-- Merges the options of an existing job with those of the put. If its life begins again, it claims
 -- its unique key again.
 local function keep_options(item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
@@ -285,13 +285,14 @@ local function link_members(jid, members, added) -- cold
 end
 
 -- Prepares for writing jobs that exist, claim unique keys, have dependencies, or go into several
--- sets: reads what is needed, removes the jobs from where they were, and links them to their dependencies. Removes
--- those that leave a job as it is. Returns a list of them: place in the order from 0, jid and
--- state, without those that are here because they are put for the second time. It also has those
--- that replace a job: with its jid, and "replaced" in place of the state.
+-- sets: reads what is needed, removes the jobs from where they were, and links them to their
+-- dependencies. Removes those that leave a job as it is. Returns a list of them: place in the order
+-- from 0, jid and state, without those that are here because they are put for the second time. It
+-- also has those that replace a job: with its jid, and "replaced" in place of the state.
 local function prepare(worker, groups, in_order) -- cold
   local before, claims, added, found = {}, {}, {}, {}
   for i, item in ipairs(in_order) do
+    item.depends, item.given = item.depends or none, item.given or none
     read_before(item, before, claims)
     if not item.left then
       call('zcard', queue_key(item.queue, part_of(item))) -- fails unless jobs can be added there
@@ -368,7 +369,8 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score, share = item.score or false, turns and (item.share or item.given.share)
+      local score = item.score or false
+      local share = turns and (item.share or item.given and item.given.share)
       if share and not score then
         score = fair_score(queue, item.priority, share, turns)
       end
@@ -409,7 +411,7 @@ local function write_job(queue, item, text)
     'queue', queue,
     'retries', retries,
     'remaining', retries,
-    'time', stamp, unpack(item.more))
+    'time', stamp, unpack(item.more or none))
   if item.waits then
     keep_delay(key, item.delay, item.checked)
   end
@@ -486,7 +488,7 @@ local function enter_lives(items) -- cold
   local entries, put = {}, 0
   for i = 1, #items do
     local item = items[i]
-    local text = item.text or item.given.o
+    local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
       local _, values = split_options(text)
       local ends = end_in_state(values, 'waiting')
@@ -501,10 +503,10 @@ local function enter_lives(items) -- cold
 end
 
 -- Puts jobs into queues, all or none of them but those that are put under a condition. Returns a
--- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in the order of the call,
--- which decides what they wait for; groups lists them by queue. An item is {queue, jid, klass, data,
--- delay, depends, given, more [, priority] [, retries] [, tags]}; given holds the options of the put
--- by name, and more lists other fields and their values.
+-- list of those that are not put under their jid, as prepare does, or nil. in_order lists them in
+-- the order of the call, which decides what they wait for; groups lists them by queue. An item is
+-- {queue, jid, klass, data, delay [, depends] [, given] [, more] [, priority] [, retries] [, tags]};
+-- given holds the options of the put by name, and more lists other fields and their values.
 local function put(worker, groups, in_order)
   must_publish()
   -- One command asks for existing jobs, idle workers, tracked jobs and empty queues: most puts find
@@ -515,7 +517,7 @@ local function put(worker, groups, in_order)
     local item = in_order[i]
     local key = job_key(item.jid)
     item.key, keys[i + 3] = key, key
-    if #item.depends > 0 or item.delay > 0 and #in_order > 1 then
+    if item.depends and #item.depends > 0 or item.delay > 0 and #in_order > 1 then
       plain = false
     end
   end
@@ -584,9 +586,9 @@ local function add_given(item, given) -- cold
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
   end
-  item.priority = given.priority and number('Put', 'priority', given.priority) or false
-  item.retries = given.retries and number('Put', 'retries', given.retries) or false
-  item.tags = given.tags and names('Put', 'tags', given.tags) or false
+  item.priority = given.priority and number('Put', 'priority', given.priority)
+  item.retries = given.retries and number('Put', 'retries', given.retries)
+  item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
@@ -612,8 +614,8 @@ local function read_put(queue, at, first, last, checked)
     delay = number('Put', 'delay', ARGV[at + 3])
   end
   local jid = named('Put', 'jid', ARGV[at])
-  -- All fields are named at once, because growing a table is expensive: not as nil, which takes up
-  -- room without being there.
+  -- What all puts set is named at once, because growing a table is expensive: not as nil, which takes
+  -- up room without being there.
   local job = {
     queue = queue,
     jid = jid,
@@ -621,11 +623,7 @@ local function read_put(queue, at, first, last, checked)
     data = data,
     delay = delay,
     checked = checked or false,
-    depends = none,
-    more = none,
-    priority = false, retries = false, tags = false,
-    given = none,
-    key = false, state = false, waits = false, old = false,
+    key = false, state = false,
   }
   if given ~= none then
     add_given(job, given)
@@ -639,9 +637,9 @@ local function put_from_arguments(at)
   local queue = named('Queue', 'queue', ARGV[at + 1])
   local item = read_put(queue, at + 2, at + 6, #ARGV)
   local items = {item}
-  local found = put(ARGV[at], {items}, items)
-  if found and found[1] then
-    return {found[1][2], found[1][3]}
+  local left = put(ARGV[at], {items}, items)
+  if left and left[1] then
+    return {left[1][2], left[1][3]}
   end
   return item.jid
 end

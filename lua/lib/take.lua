@@ -8,6 +8,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/lifetimes.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
 -- @include "lib/retention.lua"
@@ -25,8 +26,9 @@ local NO_LIST = '---------------------------------------------------------------
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history')
+  local heartbeat = lock_time(values[1], values[2])
   return {
-    heartbeat = lock_time(values[1], values[2]),
+    heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = history_cap(values[4]),
     tracked = true, -- some jobs may be
@@ -81,22 +83,22 @@ end
 
 -- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
 local function within(wanted)
-  return math.min(wanted, MAX_DROPPED - dropped)
+  return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
 end
 
 -- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
 -- their scores.
 local function take_work(run, queue, limit)
   local work = queue_key(queue, 'work')
-  local jids = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #jids > 0 then
-    local first = #jids == 1 and '-1' or string.format('%d', -#jids)
+  local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
+  if #best > 0 then
+    local first = #best == 1 and '-1' or string.format('%d', -#best)
     local removed = run('zremrangebyrank', work, first, '-1')
     if type(removed) == 'table' then
       return none
     end
   end
-  return jids
+  return best
 end
 
 -- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
@@ -158,7 +160,9 @@ local function lock_some(queue, jids, worker, settings, show, out)
     local key = job_key(jid)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
-    local over = job[OPTIONS] and drop_expired(jid, job[OPTIONS], 'waiting')
+    local stored = job[OPTIONS]
+    local over = stored and string.find(stored, '^%a*[st]') and is_over(jid, stored, 'waiting')
+      and drop_expired(jid, 'waiting')
     if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
@@ -167,7 +171,7 @@ local function lock_some(queue, jids, worker, settings, show, out)
         read_rest(jid, key, job, popped, cap)
       end
       local ends = expires
-      if job[OPTIONS] or settings.lock_time then
+      if settings.lock_time or stored and string.find(stored, '^%a*[lq]') then
         ends = lock_special(key, job, worker, settings)
       else
         call('hset', key, 'state', 'running', 'worker', worker, 'expires', expires, 'time', stamp)

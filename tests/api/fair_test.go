@@ -92,6 +92,22 @@ func TestJobsOfOneCallTakeTurns(t *testing.T) {
 	})
 }
 
+func TestOneCallPutsFairAndPlainJobs(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "plain"},
+			{Klass: "fair", Options: []qless.PutOption{qless.Fair("a")}},
+			{Klass: "plain too"},
+		})
+		require.NoError(t, err)
+		var klasses []string
+		for _, job := range e.pops("q", 10) {
+			klasses = append(klasses, job.Klass)
+		}
+		require.Equal(t, []string{"plain", "plain too", "fair"}, klasses)
+	})
+}
+
 func TestFairJobsGoBehindOthersOfTheirPriority(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		e.put("q", qless.JID("fair high"), qless.Fair("a"), qless.Priority(1))

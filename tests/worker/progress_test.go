@@ -63,7 +63,7 @@ func TestAWorkerSendsProgressOnceASecondAndAllAtOnceWhenDone(t *testing.T) {
 		p := e.job(jid).Progress
 		return p != nil && p.Done == p.Total
 	})
-	require.GreaterOrEqual(t, w.count(of("progress")), 3)
+	w.await(t, "the first, one a second later, and the last", 3, of("progress"))
 	require.Less(t, w.count(of("progress")), 20)
 	close(end)
 	require.Equal(t, "complete", w.outcome(jid).action)

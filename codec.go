@@ -1,0 +1,162 @@
+package qless
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Codec changes the form in which a client stores the data and the results of jobs, to encrypt or
+// compress them, or to keep large ones elsewhere. See [WithCodec].
+//
+// What Encode returns is stored in an envelope of JSON, which names the codec and the key. Clients
+// without the codec can move such a job, fail it and cancel it, but not read its data. Klass, tags,
+// headers, failure messages and [Job.Log] are stored as they are.
+//
+// A codec must be safe for concurrent use. Its errors are shown in messages and logs, so they
+// should have no secrets in them.
+type Codec interface {
+	// Name names the codec in the envelope. It has no colon, and stays the same for as long as
+	// there are jobs that were encoded.
+	Name() string
+
+	// Encode returns what is stored in place of data, which is JSON, for a job of the klass, and
+	// the id of the key that Decode needs, if there are several. If encoded is nil, the data is
+	// stored as it is.
+	Encode(klass string, data []byte) (encoded []byte, key string, err error)
+
+	// Decode returns the data.
+	Decode(key string, encoded []byte) (data []byte, err error)
+}
+
+// WithCodec has the client encode the data and the results of jobs that it stores, and decode what
+// it reads. Data that is not in an envelope, as from another client, is read as it is. The old
+// codecs only decode: those that jobs were put with before.
+//
+// Data is encoded when a job is put, by [Queue.Recur], and when it was changed by a handler. It is
+// decoded before anybody sees it in [Job.Data]. [Unique] and [WithMaxData] are about the data before
+// it is encoded. If data can't be decoded, Job.Data is the envelope, and [Job.Unmarshal] says why. A
+// worker does not call the handler then: if it does not know the codec, the job fails in the group
+// <klass>:data, and an error of Decode retries it.
+func WithCodec(codec Codec, old ...Codec) ClientOption {
+	return func(c *Client) {
+		c.codecs = append([]Codec{codec}, old...)
+	}
+}
+
+// WithMaxData sets how many bytes of JSON the data or the result of a job may have that the client
+// stores. More is [ErrInvalid]. Defaults to 8 MiB; -1 means no limit.
+//
+// Redis is one thread, and each byte is copied several times on its way. Better store large things
+// elsewhere, and let the job name them.
+func WithMaxData(bytes int) ClientOption {
+	return func(c *Client) { c.maxData = bytes }
+}
+
+// errUnknownCodec means that data is encoded by a codec that the client does not have.
+var errUnknownCodec = errors.New("unknown codec")
+
+// The data that a job may have.
+const (
+	defaultMaxData = 8 << 20
+	noLimit        = -1
+)
+
+// checkCodecs returns an error unless the codecs can be told apart.
+func (c *Client) checkCodecs() error {
+	if c.maxData < noLimit {
+		return invalid("new", "", "negative WithMaxData %d", c.maxData)
+	}
+	names := map[string]bool{}
+	for _, codec := range c.codecs {
+		if codec == nil {
+			return invalid("new", "", "WithCodec has a nil codec")
+		}
+		name := codec.Name()
+		if name == "" || strings.Contains(name, ":") || names[name] {
+			return invalid("new", "",
+				"the name %q of a codec is empty, has a colon, or is that of two", name)
+		}
+		names[name] = true
+	}
+	return nil
+}
+
+// An envelope is encoded data.
+type envelope struct {
+	Codec string `json:"x:codec"` // the codec's name, a colon, and the key
+	Bytes []byte `json:"b"`
+}
+
+// openEnvelope returns the envelope that data is, or nil.
+func openEnvelope(data string) *envelope {
+	if !strings.HasPrefix(data, `{"x:codec"`) {
+		return nil
+	}
+	var e envelope
+	if json.Unmarshal([]byte(data), &e) != nil {
+		return nil
+	}
+	return &e
+}
+
+// encode returns the form in which the client stores data, which is the data or the result of a
+// job. An envelope, which could not be decoded, is stored as it is.
+func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
+	if c.maxData != noLimit && len(data) > c.maxData {
+		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (WithMaxData)",
+			what, len(data), c.maxData)
+	}
+	if len(c.codecs) == 0 || openEnvelope(data) != nil {
+		return data, nil
+	}
+	codec := c.codecs[0]
+	encoded, key, err := codec.Encode(klass, []byte(data))
+	if err != nil {
+		return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Err: err,
+			Message: fmt.Sprintf("the %s can't be encoded: %v", what, err)}
+	}
+	if encoded == nil {
+		return data, nil
+	}
+	raw, err := json.Marshal(envelope{codec.Name() + ":" + key, encoded})
+	return string(raw), err // which is nil: the fields always marshal
+}
+
+// encodePut encodes the data of a job to be put.
+func (c *Client) encodePut(p *put) (err error) {
+	p.data, err = c.encode("put", p.options.jid, p.klass, "data", p.data)
+	return err
+}
+
+// decode returns what was encoded.
+func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
+	e := openEnvelope(stored)
+	if e == nil {
+		return json.RawMessage(stored), nil
+	}
+	name, key, _ := strings.Cut(e.Codec, ":")
+	for _, codec := range c.codecs {
+		if codec.Name() != name {
+			continue
+		}
+		data, err := codec.Decode(key, e.Bytes)
+		if err == nil && !json.Valid(data) {
+			err = fmt.Errorf("%q returned what is not JSON", name)
+		}
+		if err != nil {
+			return json.RawMessage(stored), &Error{Op: "decode", Code: CodeInvalid, JID: jid, Err: err,
+				Message: fmt.Sprintf("the %s can't be decoded: %v", what, err)}
+		}
+		return data, nil
+	}
+	return json.RawMessage(stored), &Error{Op: "decode", Code: CodeInvalid, JID: jid,
+		Err:     errUnknownCodec,
+		Message: fmt.Sprintf("the %s is encoded by %q, which the client does not know", what, name)}
+}
+
+// decodeData decodes the data of a job that was read from the server.
+func (j *Job) decodeData() {
+	j.Data, j.undecoded = j.client.decode(j.JID, "data", string(j.Data))
+}

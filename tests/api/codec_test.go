@@ -1,0 +1,280 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// reversed is a codec that writes data from back to front, and counts how often.
+type reversed struct {
+	name, key string
+	fails     error
+	encoded   int
+}
+
+func (r *reversed) Name() string { return r.name }
+
+func (r *reversed) Encode(klass string, data []byte) ([]byte, string, error) {
+	r.encoded++
+	if klass == "Plain" {
+		return nil, "", r.fails
+	}
+	return backwards(data), r.key, r.fails
+}
+
+func (r *reversed) Decode(key string, encoded []byte) ([]byte, error) {
+	if key != r.key && key != "old" {
+		return nil, fmt.Errorf("unknown key %q", key)
+	}
+	return backwards(encoded), r.fails
+}
+
+func backwards(text []byte) []byte {
+	var out []byte
+	for _, b := range text {
+		out = append([]byte{b}, out...)
+	}
+	return out
+}
+
+// storedData returns the data of a job as the server has it.
+func (e *env) storedData(jid string) string {
+	e.t.Helper()
+	data, err := e.rdb.HGet(e.t.Context(), "ql:j:"+jid, "data").Result()
+	require.NoError(e.t, err)
+	return data
+}
+
+// popFrom pops the next job of the queue q by a client.
+func (e *env) popFrom(c *qless.Client) *qless.Job {
+	e.t.Helper()
+	jobs, err := c.Queue("q").Pop(e.t.Context(), 1)
+	require.NoError(e.t, err)
+	require.Len(e.t, jobs, 1)
+	return jobs[0]
+}
+
+const plainData = `{"secret":1}`
+
+// encodedData is what reversed makes of it.
+func encodedData(codec string) string {
+	text, _ := json.Marshal(struct {
+		Codec string `json:"x:codec"`
+		Bytes []byte `json:"b"`
+	}{codec, backwards([]byte(plainData))})
+	return string(text)
+}
+
+func TestDataIsStoredInTheFormOfTheCodec(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+		q, data := c.Queue("q"), json.RawMessage(plainData)
+		puts := map[string]func(jid string) error{
+			"put": func(jid string) error {
+				_, err := q.Put(t.Context(), "K", data, qless.JID(jid))
+				return err
+			},
+			"put many": func(jid string) error {
+				_, err := q.PutMany(t.Context(), []qless.JobSpec{
+					{Klass: "K", Data: data, Options: []qless.PutOption{qless.JID(jid)}}})
+				return err
+			},
+			"move": func(jid string) error {
+				e.put("q", qless.JID(jid))
+				job, err := c.Job(t.Context(), jid)
+				require.NoError(t, err)
+				job.Data = data
+				return job.Move(t.Context(), "q")
+			},
+		}
+		for name, put := range puts {
+			jid := strings.ReplaceAll(name, " ", "-")
+			require.NoError(t, put(jid), name)
+			require.Equal(t, encodedData("rev:k1"), e.storedData(jid), name)
+			job, err := c.Job(t.Context(), jid)
+			require.NoError(t, err)
+			require.JSONEq(t, plainData, string(job.Data), name)
+			popped := e.popFrom(c)
+			require.Equal(t, jid, popped.JID)
+			require.JSONEq(t, plainData, string(popped.Data), name)
+			require.NoError(t, popped.Complete(t.Context()))
+			require.Equal(t, encodedData("rev:k1"), e.storedData(jid), name)
+		}
+	})
+}
+
+func TestChildrenOfARecurringJobHaveItsEncodedData(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+	jid, err := c.Queue("q").Recur(t.Context(), "K", nil, time.Minute)
+	require.NoError(t, err)
+	recurring, err := c.RecurringJob(t.Context(), jid)
+	require.NoError(t, err)
+	require.NoError(t, recurring.SetData(t.Context(), json.RawMessage(plainData)))
+	require.Equal(t, encodedData("rev:k1"), e.rdb.HGet(t.Context(), "ql:r:"+jid, "data").Val())
+	require.NoError(t, recurring.Refresh(t.Context()))
+	require.JSONEq(t, plainData, string(recurring.Data))
+	e.clock.Advance(time.Minute)
+	require.JSONEq(t, plainData, string(e.popFrom(c).Data))
+}
+
+func TestAnEnvelopeIsNeverEncoded(t *testing.T) {
+	e := newEnv(t)
+	first := &reversed{name: "rev", key: "k1"}
+	jid, err := e.client(e.rdb, qless.WithCodec(first)).Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+	require.NoError(t, err)
+	other := &reversed{name: "other"}
+	for _, c := range []*qless.Client{e.Client, e.client(e.rdb, qless.WithCodec(other))} {
+		job, err := c.Job(t.Context(), jid)
+		require.NoError(t, err)
+		require.Equal(t, encodedData("rev:k1"), string(job.Data))
+		var data any
+		own := requireCode(t, qless.ErrInvalid, job.Unmarshal(&data))
+		require.Contains(t, own.Message, `encoded by "rev", which the client does not know`)
+		require.NoError(t, job.Move(t.Context(), "q2"))
+		require.Equal(t, encodedData("rev:k1"), e.storedData(jid))
+	}
+	require.Equal(t, 1, first.encoded+other.encoded)
+}
+
+func TestOldCodecsAndKeysOnlyDecode(t *testing.T) {
+	e := newEnv(t)
+	put := func(c *qless.Client) string {
+		jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData))
+		require.NoError(t, err)
+		return jid
+	}
+	recent := e.client(e.rdb, qless.WithCodec(&reversed{name: "b", key: "k2"}, &reversed{name: "a", key: "k1"}))
+	for name, c := range map[string]*qless.Client{
+		"a:k1":  e.client(e.rdb, qless.WithCodec(&reversed{name: "a", key: "k1"})),
+		"b:old": e.client(e.rdb, qless.WithCodec(&reversed{name: "b", key: "old"})),
+		"b:k2":  recent,
+	} {
+		jid := put(c)
+		require.Equal(t, encodedData(name), e.storedData(jid))
+		job, err := recent.Job(t.Context(), jid)
+		require.NoError(t, err)
+		require.JSONEq(t, plainData, string(job.Data), name)
+	}
+}
+
+func TestACodecMayLeaveDataAsItIs(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev"}))
+	jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(plainData))
+	require.NoError(t, err)
+	require.JSONEq(t, plainData, e.storedData(jid))
+	require.JSONEq(t, plainData, string(e.popFrom(c).Data))
+}
+
+func TestUniqueDataIsThatBeforeItIsEncoded(t *testing.T) {
+	e := newEnv(t)
+	codec := &reversed{name: "rev", key: "k1"}
+	c := e.client(e.rdb, qless.WithCodec(codec))
+	jid, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
+	require.NoError(t, err)
+	codec.key = "k2"
+	other, err := c.Queue("q").Put(t.Context(), "K", json.RawMessage(plainData), qless.Unique())
+	requireCode(t, qless.ErrExists, err)
+	require.Equal(t, jid, other)
+}
+
+func TestACodecThatFailsPutsNothing(t *testing.T) {
+	e := newEnv(t)
+	codec := &reversed{name: "rev", key: "k1", fails: errors.New("no key")}
+	c := e.client(e.rdb, qless.WithCodec(codec))
+	e.unchanged(func() {
+		_, err := c.Queue("q").Put(t.Context(), "K", nil)
+		require.ErrorIs(t, err, codec.fails)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "the data can't be encoded: no key")
+		_, err = c.Queue("q").PutMany(t.Context(), someJobs(2))
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "jobs[0]: ")
+	})
+	codec.fails = nil
+	jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	codec.fails = errors.New("no key")
+	job, err := c.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.ErrorIs(t, job.Unmarshal(&struct{}{}), codec.fails)
+	require.NoError(t, job.SetData(1), "the data can be replaced")
+	var n int
+	require.NoError(t, job.Unmarshal(&n))
+	require.Equal(t, 1, n)
+}
+
+func TestWithMaxData(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithMaxData(10))
+	big := strings.Repeat("x", 9) // 11 bytes of JSON
+	jid, err := c.Queue("q").Put(t.Context(), "K", big[1:])
+	require.NoError(t, err)
+	e.unchanged(func() {
+		_, err := c.Queue("q").Put(t.Context(), "K", big)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message,
+			"the data has 11 bytes of JSON, which is more than 10")
+	})
+	job := e.popFrom(c)
+	require.NoError(t, job.SetData(big))
+	e.unchanged(func() { requireCode(t, qless.ErrInvalid, job.Complete(t.Context())) })
+	require.NoError(t, job.SetData(1))
+	require.NoError(t, job.Complete(t.Context()))
+	require.Equal(t, "1", e.storedData(jid))
+
+	large := bytes.Repeat([]byte("x"), 8<<20)
+	_, err = e.Queue("q").Put(t.Context(), "K", string(large))
+	requireCode(t, qless.ErrInvalid, err)
+	_, err = e.client(e.rdb, qless.WithMaxData(-1)).Queue("q").Put(t.Context(), "K", string(large))
+	require.NoError(t, err)
+}
+
+func TestCodecsThatCanNotBeUsed(t *testing.T) {
+	e := newEnv(t)
+	a := &reversed{name: "a"}
+	for message, option := range map[string]qless.ClientOption{
+		"a nil codec":   qless.WithCodec(nil),
+		`the name ""`:   qless.WithCodec(&reversed{}),
+		`the name "a`:   qless.WithCodec(a, a),
+		`the name "x:`:  qless.WithCodec(&reversed{name: "x:y"}),
+		"negative With": qless.WithMaxData(-2),
+	} {
+		_, err := qless.New(e.rdb, option)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
+	}
+}
+
+func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		c := e.client(e.rdb, qless.WithCodec(&reversed{name: "rev", key: "k1"}))
+		t.Cleanup(func() { _ = c.Close() })
+		jid, err := c.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		job := e.popFrom(c)
+		require.NoError(t, job.SetResult(json.RawMessage(plainData)))
+		require.NoError(t, job.Complete(t.Context()))
+		require.Contains(t, e.rdb.HGet(t.Context(), "ql:j:"+jid, "x:result").Val(), encodedData("rev:k1"))
+
+		results, err := c.Results(t.Context(), jid)
+		require.NoError(t, err)
+		one, err := c.Result(t.Context(), jid)
+		require.NoError(t, err)
+		waited, err := c.Wait(t.Context(), jid)
+		require.NoError(t, err)
+		for _, result := range append(results, one, waited) {
+			require.JSONEq(t, plainData, string(result.Data))
+		}
+		other := e.result(jid)
+		require.Equal(t, encodedData("rev:k1"), string(other.Data))
+		require.Contains(t, requireCode(t, qless.ErrInvalid, other.Unmarshal(&struct{}{})).Message,
+			`the result is encoded by "rev"`)
+	})
+}

@@ -1,0 +1,145 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// What the first table of docs/extensions.md says of costs, where the tests of an option don't. No
+// jid ends in 0, because one jid in sixteen costs two commands more to pop.
+
+func TestCommandsThatAPolicyCosts(t *testing.T) {
+	e := newEnv(t)
+	put := func(jid string, options ...qless.PutOption) int {
+		return len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+	}
+	put("first")
+	for n := 1; n <= 3; n++ {
+		var others []string
+		for i := range n {
+			others = append(others, fmt.Sprint(n, i, "j"))
+			put(others[i])
+		}
+		plain := put(fmt.Sprint("plain", n), qless.DependsOn(others...))
+		first := put(fmt.Sprint("first", n), qless.DependsOn(others...), qless.OnFailureRun)
+		second := put(fmt.Sprint("second", n), qless.DependsOn(others...), qless.OnFailureRun)
+		require.Equal(t, 1+2*n, first-plain)
+		require.Equal(t, 1+n, second-plain, "the others know that jobs with a policy wait for them")
+	}
+}
+
+func TestCommandsThatAFailureCostsForEachJobThatWaits(t *testing.T) {
+	e := newEnv(t)
+	cost := func(policy qless.OnFailure, waiting int) int {
+		queue := fmt.Sprint(policy, waiting)
+		jid := e.put(queue, qless.JID(queue+"j"))
+		for i := range waiting {
+			e.put("others", qless.JID(fmt.Sprint(queue, i, "x")), qless.DependsOn(jid), policy)
+		}
+		job := e.pop(queue)
+		return len(e.server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+	}
+	for policy, each := range map[qless.OnFailure]int{qless.OnFailureRun: 12, qless.OnFailureFail: 19} {
+		cost(policy, 1) // the group and the statistics are not new
+		require.Equal(t, each, cost(policy, 9)-cost(policy, 8), policy)
+	}
+}
+
+func TestCommandsThatKeepingFewFailedJobsCosts(t *testing.T) {
+	e := newEnv(t)
+	fail := func(jid string, options ...qless.PutOption) int {
+		e.put("q", append(options, qless.JID(jid))...)
+		job := e.pop("q")
+		return len(e.server.Commands(t, func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }))
+	}
+	fail("first")
+	plain := fail("plain")
+	require.Equal(t, plain+1, fail("keep", qless.KeepFailedFor(time.Hour)))
+	require.Equal(t, plain+7, fail("none", qless.KeepFailedFor(0)))
+
+	e.set(qless.ConfigJobsFailedHistoryCount, 5)
+	require.Equal(t, plain+3, fail("count"))
+	e.set(qless.ConfigJobsFailedHistory, 3600)
+	require.Equal(t, plain+5, fail("both"))
+	require.Equal(t, plain+5+8, fail("sixth"), "one is deleted")
+	require.NoError(t, e.Config().Unset(t.Context(), qless.ConfigJobsFailedHistoryCount))
+	require.Equal(t, plain+4, fail("history"))
+}
+
+func TestCommandsThatWaitingCosts(t *testing.T) {
+	e := newEnv(t)
+	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	for _, jid := range []string{"first", "failed", "plain", "wait", "plainf", "waitf"} {
+		e.put("q", qless.JID(jid))
+	}
+	await := func(jid string) int { return count(func() { e.run("await", jid) }) }
+	require.Equal(t, 3, await("wait"))
+	require.Equal(t, 2, await("wait"), "it is marked")
+	await("waitf")
+	jobs := e.pops("q", 6)
+	complete := func(job *qless.Job) int {
+		return count(func() { require.NoError(t, job.Complete(t.Context())) })
+	}
+	fail := func(job *qless.Job) int {
+		return count(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) })
+	}
+	complete(jobs[0])
+	fail(jobs[1])
+	require.Equal(t, complete(jobs[2])+2, complete(jobs[3]))
+	require.Equal(t, fail(jobs[4])+2, fail(jobs[5]))
+}
+
+func TestAProgressCostsACommandToRead(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"))
+	job := e.pop("q")
+	read := func() int { return len(e.server.Commands(t, func() { e.job("j") })) }
+	before := read()
+	e.sets(job, 1, 2, "")
+	require.Equal(t, before+1, read())
+}
+
+func TestAFairPutForgetsAtMostTwoTenants(t *testing.T) {
+	e := newEnv(t)
+	put := func(jid string, options ...qless.PutOption) int {
+		return len(e.server.Commands(t, func() { e.put("q", append(options, qless.JID(jid))...) }))
+	}
+	put("first")
+	plain := put("plain")
+	e.pops("q", 2)
+	for i := range 5 {
+		put(fmt.Sprint("many", i, "j"), qless.Fair("many"))
+	}
+	for _, tenant := range []string{"a", "b", "c"} {
+		put(tenant, qless.Fair(tenant))
+	}
+	e.pops("q", 5) // theirs, and two of many
+	var more []int
+	for i := range 3 {
+		more = append(more, put(fmt.Sprint("more", i, "j"), qless.Fair("many"))-plain)
+	}
+	require.Equal(t, []int{6, 5, 4}, more)
+}
+
+func TestAJobThatIsForgottenCostsAWorkerThreeCommands(t *testing.T) {
+	e := newEnv(t)
+	finish := func(prefix string, options ...qless.PutOption) int {
+		args := []any{"w1"}
+		for i := range 17 {
+			jid := fmt.Sprint(prefix, i, "j")
+			e.put("q", append(options, qless.JID(jid))...)
+			if i > 0 {
+				args = append(args, "complete", jid, "q", "", 0)
+			}
+		}
+		jobs := e.pops("q", 17)
+		require.NoError(t, jobs[0].Complete(t.Context())) // the queue and the day are not new
+		return len(e.server.Commands(t, func() { e.run("finish", args...) }))
+	}
+	require.InDelta(t, 3, float64(finish("0", qless.KeepFor(0))-finish("plain"))/16, 0.5)
+}
