@@ -152,8 +152,8 @@ var faults = []fault{
 	{"a unique key of a job that is gone", "model", always(
 		"EVAL redis.call('set','ql:x:unique:[\"x\"]','0 gone') 0")},
 	{"options that are lost", "model", func(k *keyspace) string {
-		for jid, h := range k.jobs {
-			if h.job.options != "" {
+		for _, jid := range inOrder(k.jobs) {
+			if t := &k.jobs[jid].job; t.options != "" && t.state == "running" {
 				return "HDEL ql:j:" + jid + " x:o"
 			}
 		}
@@ -172,6 +172,16 @@ var faults = []fault{
 	{"a result that was never set", "model", onJobIn("running", "HSET ql:j:%[1]s x:result complete|1|2")},
 	{"progress that was never made", "model", onJobIn("running",
 		"HSET ql:j:%[1]s x:progress 1|2|1|1704196800|x")},
+	{"a replaced job that another put has", "model", func(k *keyspace) string {
+		for _, jid := range inOrder(k.jobs) {
+			if c := claimIn(k.jobs[jid].job.options); c != nil && c.PutAs != "" {
+				stored := k.jobs[jid].fields["x:o"]
+				return "HSET ql:j:" + jid + " x:o " +
+					strings.ReplaceAll(strings.Replace(stored, c.PutAs, "other", 1), " ", "")
+			}
+		}
+		return ""
+	}},
 	{"a job in the turn of another", "shares", onJobIn("waiting",
 		"EVAL redis.call('zadd','ql:q:%[2]s-work','XX',"+
 			"redis.call('hget','ql:j:%[1]s','priority')-0.6,'%[1]s') 0")},

@@ -130,8 +130,8 @@ func (o *options) tenant() string {
 	return o.share.Tenant
 }
 
-// checkShares: jobs that take turns wait behind all others of their priority, and before those of the
-// next one. No other job is among them.
+// checkShares: jobs that take turns wait behind all others of their priority, and before those of
+// the next one. No other job is among them.
 func checkShares(p *problems, k *keyspace, _ *queues) {
 	for jid, h := range k.jobs {
 		t := &h.job

@@ -116,7 +116,8 @@ func newKeyspace() *keyspace {
 		queues: map[string]map[string]*entry{}, holders: map[string]*entry{},
 		workers: map[string]*entry{}, groups: map[string]*entry{}, tags: map[string]*entry{},
 		stats: map[string]map[statKey]*entry{"stats": {}, "wait": {}, "run": {}},
-		ours:  map[string]*entry{}, expired: map[statKey]*entry{}, unknown: map[string]*entry{}, histories: map[string]*entry{},
+		ours:  map[string]*entry{}, expired: map[statKey]*entry{}, unknown: map[string]*entry{},
+		histories:  map[string]*entry{},
 		dependents: map[string]*entry{}, dependencies: map[string]*entry{},
 	}
 }

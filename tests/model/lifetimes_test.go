@@ -340,7 +340,8 @@ var lifeActions = []action{
 	},
 }
 
-// sweepFailures deletes failed jobs that are too old or too many, and tells those that wait for one.
+// sweepFailures deletes failed jobs that are too old or too many, and tells those that wait for
+// one.
 func (m *queues) sweepFailures() int {
 	seconds, count := m.failureLimits()
 	groups, done := inOrder(m.groups), 0

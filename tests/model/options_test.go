@@ -35,6 +35,11 @@ type claim struct {
 	Key     string  `json:"k"`
 	Mode    string  `json:"m,omitempty"`
 	Seconds float64 `json:"d,omitempty"`
+	After   string  `json:"a,omitempty"` // the running job that it follows
+	PutAs   string  `json:"j,omitempty"` // the jid of the put that replaced the job
+	Times   string  `json:"s,omitempty"` // of the first such put, and of the last
+
+	first, last float64 // these times
 }
 
 // A policy is what a job says about failures of those that it waits for.
@@ -267,7 +272,7 @@ func (j *job) isOver() bool {
 func (m *queues) claim(j *job, before *claim) {
 	c := j.options.claim
 	if other := m.claims[c.Key].jid; other != j.jid && m.jobs[other] != nil {
-		m.sharing[other] = true // its life is over
+		m.sharing[other] = true // its life is over, or it is followed
 	}
 	stored := storedClaim{jid: j.jid}
 	if c.Mode == "for" {
@@ -315,7 +320,11 @@ func (m *queues) end(j *job, last qless.State) bool {
 	if last == qless.StateFailed && j.options.told {
 		m.tellDependents(j)
 	}
-	return j.options.life.isMortal() && m.keepRecord(j, last)
+	forgotten := j.options.life.isMortal() && m.keepRecord(j, last)
+	if last == canceled || last == expired {
+		m.handBack(j.options.claim)
+	}
+	return forgotten
 }
 
 // tellDependents tells the jobs that wait for one that has failed, and those that wait for these if

@@ -18,7 +18,8 @@ func (p progress) String() string {
 	if p.attempt == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d of %d in attempt %d at %.14g, %q", p.done, p.total, p.attempt, p.time, p.note)
+	return fmt.Sprintf("%d of %d in attempt %d at %.14g, %q",
+		p.done, p.total, p.attempt, p.time, p.note)
 }
 
 // shownProgress returns the progress of a job that its readers see: a put ends what was before.

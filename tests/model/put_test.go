@@ -152,7 +152,7 @@ func (m *queues) write(s step) outcome {
 	} else if s.leaves(j) && !m.isDead(j, j.state) {
 		return refused(qless.CodeExists)
 	}
-	if m.isTaken(s) {
+	if s.Replace == "" && m.isTaken(s) {
 		if isNew {
 			delete(m.jobs, s.JID)
 		}

@@ -10,7 +10,8 @@ import (
 
 // queues is the model: what a namespace holds, and what every call does to it.
 type queues struct {
-	now float64 // of the call
+	now   float64 // of the call
+	stamp string  // as the scripts get it
 
 	jobs    map[string]*job
 	recurs  map[string]*recurring
@@ -245,7 +246,8 @@ func (m *queues) file(j *job, why failure) {
 // failureLimits returns for how many seconds failed jobs are kept, and how many of a group; below 0
 // for no limit.
 func (m *queues) failureLimits() (seconds, count float64) {
-	return m.setting(qless.ConfigJobsFailedHistory, -1), m.setting(qless.ConfigJobsFailedHistoryCount, -1)
+	seconds = m.setting(qless.ConfigJobsFailedHistory, -1)
+	return seconds, m.setting(qless.ConfigJobsFailedHistoryCount, -1)
 }
 
 // limitFailures notes when a job failed, and deletes those that failed too long ago, and too many of

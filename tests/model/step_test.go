@@ -49,6 +49,8 @@ type step struct {
 	OnLost    string
 	OnFailure string
 	Unique    string // a key, a space, and the mode of the claim
+	Replace   string // delay or due
+	Within    time.Duration
 	Result    string
 
 	StartBy, TTL, KeepFor, KeepFailedFor *time.Duration

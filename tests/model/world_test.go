@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
 // noon is when the clock of a run begins.
@@ -94,7 +95,7 @@ func (w *world) play(s step) *violation {
 
 // begin begins a call at a time.
 func (m *queues) begin(micros int64) {
-	m.now = secondsOf(micros)
+	m.now, m.stamp = secondsOf(micros), scripts.Time(time.UnixMicro(micros))
 	m.inOrder = nil
 }
 

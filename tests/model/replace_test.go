@@ -1,0 +1,193 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// Puts that replace the job with their unique key. The library gives them random jids, so these go
+// to the script itself.
+var replaceActions = []action{
+	{
+		name: "Replace", weight: 5,
+		draw: drawReplace,
+		play: func(w *world, s step) outcome {
+			at := time.UnixMicro(w.micros)
+			reply, err := scripts.Run(w.ctx, w.rdb, prefix, at, "put", s.replaceArgs()...)
+			return outcomeOf(err, func() string { return fmt.Sprint(reply) })
+		},
+		predict: predictReplace,
+	},
+}
+
+func drawReplace(d *dice) step {
+	s := step{Do: "Replace", Queue: d.queue(), JID: pick(d, jobNames), Data: d.data()}
+	s.Priority, s.Retries, s.Tags, s.Delay = d.priority(), d.retries(), d.tags(0), d.delay()
+	d.drawOptions(&s)
+	s.OnFailure, s.At, s.Depends = "", nil, nil
+	s.Unique = pick(d, uniqueNames) + " " + pick(d, []string{"", "", "start"})
+	s.Replace = pick(d, []string{"delay", "delay", "due"})
+	if s.Replace == "delay" && d.chance(40) {
+		s.Within = pick(d, []time.Duration{time.Second, time.Minute})
+	}
+	if s.outlived(s.seconds()) {
+		s.Delay = nil
+	}
+	return s
+}
+
+// replaceArgs returns the arguments of the script.
+func (s step) replaceArgs() []any {
+	var o options
+	o.merge(s)
+	o.life.merge(s, 0)
+	seconds := strconv.FormatFloat(s.seconds(), 'f', -1, 64)
+	args := []any{
+		s.Worker, s.Queue, s.JID, klass, s.Data, seconds, "new", 1, "o", o.text(), "replace", s.Replace,
+	}
+	if s.Within > 0 {
+		args = append(args, "within", strconv.FormatFloat(s.Within.Seconds(), 'f', -1, 64))
+	}
+	if s.Priority != nil {
+		args = append(args, "priority", *s.Priority)
+	}
+	if s.Retries != nil {
+		args = append(args, "retries", *s.Retries)
+	}
+	if s.Tags != nil {
+		tags, _ := json.Marshal(s.Tags)
+		args = append(args, "tags", string(tags))
+	}
+	return args
+}
+
+func predictReplace(m *queues, s step) outcome {
+	if m.jobs[s.JID] != nil {
+		return outcome(s.JID)
+	}
+	c := s.claim()
+	other := m.holder(c.Key)
+	if other == nil || other.jid == s.JID {
+		m.put(s)
+		return outcome(s.JID)
+	}
+	held := other.options.claim
+	switch {
+	case m.claims[c.Key].ends > 0:
+		return outcome(fmt.Sprintf("[%s %s]", other.jid, other.state))
+	case held.PutAs == s.JID:
+	case held.Mode == "for":
+		return outcome(fmt.Sprintf("[%s %s]", other.jid, other.state))
+	case other.state == qless.StateRunning:
+		s.OnFailure, s.Depends = "run", []string{other.jid}
+		m.put(s)
+		m.jobs[s.JID].options.claim.After = other.jid
+		return outcome(s.JID)
+	default:
+		m.replace(s, other)
+	}
+	return outcome(fmt.Sprintf("[%s replaced]", other.jid))
+}
+
+// replace makes a waiting job the one that a step says.
+func (m *queues) replace(s step, j *job) {
+	old := j.options
+	began := j.time
+	if old.claim.last == j.time {
+		began = old.claim.first
+	}
+	due, turn := m.now+s.seconds(), 0.0
+	if s.Replace == "due" {
+		due, turn = m.dueOf(s, j, began)
+	}
+	if s.Within > 0 {
+		due = min(due, began+s.Within.Seconds())
+	}
+	m.leave(j)
+	j.options = options{told: old.told, waited: old.waited, policy: old.policy}
+	j.options.merge(s)
+	j.options.life.merge(s, m.now)
+	c := j.options.claim
+	c.After, c.PutAs, c.first, c.last = old.claim.After, s.JID, began, m.now
+	c.Times = exact(began) + " " + m.stamp
+	j.priority, j.retries, j.tags = 0, 5, s.Tags
+	if s.Priority != nil {
+		j.priority = *s.Priority
+	}
+	if s.Retries != nil {
+		j.retries = *s.Retries
+	}
+	j.klass, j.data, j.queue, j.worker, j.expires, j.time = klass, s.Data, s.Queue, "", 0, m.now
+	j.remaining = j.retries
+	m.record(j, "put", m.now)
+	m.know(s.Queue)
+	m.place(j, max(due-m.now, 0))
+	switch {
+	case j.state != qless.StateWaiting:
+	case turn != 0:
+		j.score = turn
+	case due < m.now:
+		j.score = workScore(due, j.priority)
+	default:
+		m.takeTurns(j)
+	}
+	m.claim(j, nil)
+	m.watch(j)
+	m.enterLives([]*job{j})
+}
+
+// dueOf returns when a waiting job that is replaced is due, and the score that it keeps if it takes
+// its turn.
+func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
+	switch {
+	case j.state == qless.StateScheduled:
+		return j.score, 0
+	case j.state == qless.StateDepends && j.delayed > 0:
+		return j.delayed, 0
+	case j.state == qless.StateDepends:
+		return m.now, 0
+	case math.IsInf(j.score, 1): // it was timed out
+		return 0, 0
+	}
+	due = (float64(j.priority) - j.score) * 1e10
+	priority := 0
+	if s.Priority != nil {
+		priority = *s.Priority
+	}
+	switch {
+	case due <= m.now:
+		return due, 0
+	case s.share() == nil:
+		return began, 0
+	case s.Queue == j.queue && priority == j.priority:
+		return m.now, j.score
+	}
+	return m.now, 0
+}
+
+// exact writes a number as the scripts do.
+func exact(n float64) string { return strconv.FormatFloat(n, 'g', 17, 64) }
+
+// handBack gives the key of a job that is gone to the one that it was to follow.
+func (m *queues) handBack(c *claim) {
+	if c == nil || c.After == "" {
+		return
+	}
+	j := m.jobs[c.After]
+	_, claimed := m.claims[c.Key]
+	if claimed || j == nil || j.isOver() || j.options.claim == nil || j.options.claim.Key != c.Key {
+		return
+	}
+	theirs := j.options.claim
+	if theirs.Mode == "for" || theirs.Mode == "start" && j.state == qless.StateRunning {
+		return
+	}
+	m.claims[c.Key] = storedClaim{jid: j.jid}
+	delete(m.sharing, j.jid)
+}
