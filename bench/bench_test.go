@@ -81,19 +81,19 @@ func TestCommandsOfEachOperation(t *testing.T) {
 	calls := map[string]float64{ // commands per call, including TIME
 		"put":           7,
 		"put.many(100)": 304,
-		"pop(1)":        17 + 2.0/16, // one jid in 16 takes two more
-		"pop(10)":       19 + 9*5,
-		"empty pop":     7,
+		"pop(1)":        16 + 2.0/16, // one jid in 16 takes two more
+		"pop(10)":       18 + 9*5,
+		"empty pop":     6,
 		"heartbeat":     7,
 		"complete":      14,
-		"reserve(16)":   62,
+		"reserve(16)":   61,
 		"finish(16)":    74,
 	}
 	dropIn := map[string]float64{ // the caller passes the time
 		"put":       6,
-		"pop(1)":    16 + 2.0/16,
-		"pop(10)":   18 + 9*5,
-		"empty pop": 6,
+		"pop(1)":    15 + 2.0/16,
+		"pop(10)":   17 + 9*5,
+		"empty pop": 5,
 		"heartbeat": 6,
 		"complete":  13,
 	}
