@@ -7353,7 +7353,7 @@ repeat
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+      if item.stored and string.find(item.stored, '^%a*[kruw]') and
         job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid
@@ -13974,7 +13974,7 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+      if item.stored and string.find(item.stored, '^%a*[kruw]') and
         job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid

@@ -1905,7 +1905,7 @@ local function complete(worker, items)
             'expires', '0', 'remaining', item.retries)
         end
       end
-      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+      if item.stored and string.find(item.stored, '^%a*[kruw]') and
         job_ended(item.jid, item.stored, 'complete') then
         repeat
           local jid = item.jid

@@ -388,7 +388,7 @@ local function complete(worker, items)
     else
       item.state = 'complete'
       settle(item, 'complete', '')
-      if item.stored and string.find(item.stored, '^%a*[kKrstuw]') and
+      if item.stored and string.find(item.stored, '^%a*[kruw]') and
         job_ended(item.jid, item.stored, 'complete') then
         delete_job(item.jid)
         item.forgotten, forgetting = true, true
