@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -81,8 +82,21 @@ func (w *world) got(s step, jobs []*qless.Job, err error) outcome {
 			w.give(s.Worker, j)
 			all = append(all, viewOf(j))
 		}
-		return fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(all, " "))
+		return s.shown(all)
 	})
+}
+
+// neededBy is the part of a view that says which jobs depend on the job.
+var neededBy = regexp.MustCompile(`needed by \[[^]]*\], `)
+
+// shown shows jobs that a call returned. A pop shows jobs before it comes across one whose life is
+// over, so that others which depend on these may fail after that.
+func (s step) shown(jobs []string) string {
+	text := fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(jobs, " "))
+	if s.Do == "Pop" {
+		return neededBy.ReplaceAllString(text, "")
+	}
+	return text
 }
 
 // gives is what the model expects of got.
@@ -95,7 +109,7 @@ func (m *queues) gives(s step, jobs []*job) outcome {
 		}
 		all = append(all, m.view(j))
 	}
-	return outcome(fmt.Sprintf("%d jobs: %s", len(jobs), strings.Join(all, " ")))
+	return outcome(s.shown(all))
 }
 
 // pop locks jobs for a worker: those whose locks have ended, then those that wait.
