@@ -15,8 +15,8 @@ import (
 // is a handle: the server keeps all that there is to know, so any program can go on with a batch
 // by its id. It is safe for concurrent use.
 //
-// The callback depends on all members, so whoever completes the last one releases it, clients of
-// other languages too.
+// The callback depends on all members, so any client that completes the last one releases it, in
+// any language.
 type Batch struct {
 	client *Client
 	id     string
@@ -92,13 +92,7 @@ func (b *Batch) Add(ctx context.Context, queue string, jobs []JobSpec) ([]string
 			return nil, p.failure(i, err)
 		}
 	}
-	if err := b.client.prepareAll(ctx, puts); err != nil {
-		return nil, err
-	}
-	jids, found, err := b.client.putAll(ctx, puts)
-	if err == nil {
-		err = existError(found)
-	}
+	jids, err := b.client.prepareAndPut(ctx, puts)
 	return jids, b.explain(err)
 }
 

@@ -45,6 +45,14 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	return string(raw), nil
 }
 
+// unmarshal decodes the data or the result of a job into v.
+func unmarshal(jid string, raw json.RawMessage, v any) error {
+	if err := json.Unmarshal(raw, v); err != nil {
+		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: jid, Message: err.Error(), Err: err}
+	}
+	return nil
+}
+
 // maxDepth is the deepest nesting of JSON that Lua can decode.
 const maxDepth = 1000
 

@@ -238,11 +238,7 @@ func (j *Job) Unmarshal(v any) error {
 	if j.undecoded != nil && openEnvelope(string(j.Data)) != nil {
 		return j.undecoded
 	}
-	if err := json.Unmarshal(j.Data, v); err != nil {
-		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: j.JID,
-			Message: err.Error(), Err: err}
-	}
-	return nil
+	return unmarshal(j.JID, j.Data, v)
 }
 
 // SetData replaces Data, encoded as by [Queue.Put]. The next call of Complete, Next, Fail, Retry,

@@ -186,10 +186,16 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.client.prepareAll(ctx, puts); err != nil {
+	return q.client.prepareAndPut(ctx, puts)
+}
+
+// prepareAndPut puts any number of jobs, and returns their jids, or those of the jobs that are
+// there.
+func (c *Client) prepareAndPut(ctx context.Context, puts []*put) ([]string, error) {
+	if err := c.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}
-	jids, found, err := q.client.putAll(ctx, puts)
+	jids, found, err := c.putAll(ctx, puts)
 	if err == nil {
 		err = existError(found)
 	}

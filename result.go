@@ -34,11 +34,7 @@ func (r *Result) Unmarshal(v any) error {
 	if r.undecoded != nil {
 		return r.undecoded
 	}
-	if err := json.Unmarshal(r.Data, v); err != nil {
-		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: r.jid,
-			Message: err.Error(), Err: err}
-	}
-	return nil
+	return unmarshal(r.jid, r.Data, v)
 }
 
 // SetResult sets what [Client.Result] returns once the job has ended, encoded as by [Queue.Put];

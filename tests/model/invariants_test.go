@@ -306,7 +306,7 @@ func claimIn(options string) *claim {
 	return told.Claim
 }
 
-// checkLives: whoever looks for lives that are over comes to all jobs whose lives end.
+// checkLives: x:until names every job whose life ends, so a sweep finds it.
 func checkLives(p *problems, k *keyspace, _ *queues) {
 	noted := in(k.ours, "until").scores
 	for jid, h := range k.jobs {
