@@ -40,11 +40,11 @@ func (j *Job) Update(ctx context.Context, dividend, divisor int) error {
 	return wrap("update", j.Function, j.ID, err)
 }
 
-// work calls a handler in a goroutine of its own, so that nothing it does can end the worker's. A
-// panic becomes an error.
+// work calls a handler in a goroutine of its own, so that nothing it does can end the worker's, and
+// returns the status and the output. A panic becomes an error.
 func (j *Job) work(
 	ctx context.Context, handler Handler, log *slog.Logger,
-) (output []byte, err error) {
+) (status Status, output []byte) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -53,12 +53,12 @@ func (j *Job) work(
 			if value := recover(); value != nil {
 				log.Error("gearmonkey: handler panicked", "function", j.Function, "id", j.ID,
 					"panic", value, "stack", string(debug.Stack()))
-				err = fmt.Errorf("panic: %v", value)
+				status, output = outcomeOf(nil, fmt.Errorf("panic: %v", value))
 			}
 		}()
-		err = redisx.ErrGoexit
-		output, err = handler(ctx, j)
+		status, output = outcomeOf(nil, redisx.ErrGoexit)
+		status, output = outcomeOf(handler(ctx, j))
 	}()
 	<-done
-	return output, err
+	return status, output
 }

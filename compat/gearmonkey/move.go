@@ -31,7 +31,8 @@ type Moved struct {
 // function at a time.
 //
 // Jobs that workers have taken stay with them. To clients that call [Client.Get] or wait for it, a
-// moved job stays idle until [Client.Finish] is called. A job that no longer exists is skipped.
+// moved job stays idle until [Client.Finish] is called. A job that no longer exists or has ended is
+// skipped.
 //
 // Each step is atomic. Cost: three commands per job, one round trip each.
 func (c *Client) Move(
@@ -66,8 +67,8 @@ func (m *mover) moving() string { return "move:" + m.fn + ":" + m.queue }
 // all moves all waiting jobs, and returns how many were put.
 func (m *mover) all(ctx context.Context) (int, error) {
 	for moved := 0; ; {
-		text, at, err := m.take(ctx)
-		if err != nil || text == "" {
+		text, at, found, err := m.take(ctx)
+		if err != nil || !found {
 			return moved, wrap("move", m.fn, 0, err)
 		}
 		put, err := m.one(ctx, text, at)
@@ -87,7 +88,7 @@ func (m *mover) one(ctx context.Context, text string, at time.Time) (bool, error
 		return false, m.drop(ctx, text)
 	}
 	input, err := m.client.input(ctx, "move", m.fn, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) {
 		return false, m.drop(ctx, text)
 	}
 	if err != nil {
@@ -123,22 +124,22 @@ end
 return item`
 )
 
-// take starts moving the next job and returns its id and when it is due; the id is empty if there
-// are no more jobs.
-func (m *mover) take(ctx context.Context) (string, time.Time, error) {
+// take starts moving the next job and returns its id, which may be any text, and when it is due. It
+// reports whether there is one.
+func (m *mover) take(ctx context.Context) (id string, at time.Time, found bool, err error) {
 	text := takeListScript
 	if m.queue == scheduled {
 		text = takeScheduledScript
 	}
 	item, err := m.client.send(ctx, "EVAL", text, 2, queueKey(m.fn, m.queue), m.moving()).StringSlice()
 	if err != nil || len(item) == 0 {
-		return "", time.Time{}, err
+		return "", time.Time{}, false, err
 	}
 	if len(item) == 1 {
-		return item[0], time.Time{}, nil
+		return item[0], time.Time{}, true, nil
 	}
 	score, err := strconv.ParseFloat(item[1], 64)
-	return item[0], time.Unix(int64(score), 0), err
+	return item[0], time.Unix(int64(score), 0), true, err
 }
 
 // drop removes a job from those being moved. It is the only one, so the command may be retried.

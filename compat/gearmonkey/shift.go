@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -46,22 +47,39 @@ func (s *shift) signOut(ctx context.Context) error {
 	defer cancel(nil)
 	var errs []error
 	for _, fn := range s.functions[:s.signedIn] {
-		left, err := s.client.sendOnce(ctx, "DECR", countKey(fn)).Int64()
+		left, err := s.decrement(ctx, fn)
 		if err == nil && left < 0 {
-			err = s.client.sendOnce(ctx, "INCR", countKey(fn)).Err()
+			_, err = await(ctx, func(ctx context.Context) (any, error) {
+				return nil, s.client.sendOnce(ctx, "INCR", countKey(fn)).Err()
+			})
 		}
 		errs = append(errs, wrap("sign out", fn, 0, err))
 	}
 	return errors.Join(errs...)
 }
 
+// decrement takes the worker out of a count. It tries again only what has surely not run.
+func (s *shift) decrement(ctx context.Context, fn string) (left int64, err error) {
+	for failures := 1; ; failures++ {
+		left, err = await(ctx, func(ctx context.Context) (int64, error) {
+			left, err := s.client.sendOnce(ctx, "DECR", countKey(fn)).Int64()
+			if redis.IsOOMError(err) {
+				left, err = s.client.force(ctx, decrScript, []string{countKey(fn)}).Int64()
+			}
+			return left, err
+		})
+		if err == nil || !neverRan(err) || isFinal(err) || !backoff.Wait(ctx, failures) {
+			return left, err
+		}
+	}
+}
+
 // loop takes and runs jobs until ctx is done, or the server has a different script under the
 // protocol's digest.
 func (s *shift) loop(ctx context.Context) error {
-	failures := 0
+	failures, refusals := 0, 0
 	for ctx.Err() == nil {
-		// A pop in progress is not canceled: the server might hand out a job with it.
-		item, err := s.take(context.WithoutCancel(ctx))
+		item, err := s.take(ctx)
 		if errors.Is(err, ErrScript) {
 			return err
 		}
@@ -75,17 +93,70 @@ func (s *shift) loop(ctx context.Context) error {
 			failures = 0
 			s.log.Info("gearmonkey: the server is available again")
 		}
-		if len(item) == 2 {
-			s.work(ctx, item[0], item[1])
+		if len(item) != 2 {
+			continue
 		}
+		if s.work(ctx, item[0], item[1]) {
+			refusals = 0
+			continue
+		}
+		refusals++
+		backoff.Wait(ctx, refusals)
 	}
 	return nil
 }
 
-// take returns a queue and the id taken from it, or nothing if there was no job for a second.
+// take returns a queue and the id taken from it, or nothing if there was no job for a second. A pop
+// in progress is not canceled: the server might hand out a job with it. If the server hangs, it
+// continues in the background, and puts back what comes.
 func (s *shift) take(ctx context.Context) ([]string, error) {
-	for _, fn := range s.functions {
-		item, err := s.client.popDue(ctx, fn, s.cfg.Clock())
+	type result struct {
+		item []string
+		err  error
+	}
+	taken := make(chan result, 1)
+	whole, now := context.WithoutCancel(ctx), s.now()
+	go func() {
+		item, err := s.ask(whole, now)
+		taken <- result{item, err}
+	}()
+	select {
+	case r := <-taken:
+		return r.item, r.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(popTimeout + hangTimeout)
+	defer timer.Stop()
+	select {
+	case r := <-taken:
+		return r.item, r.err
+	case <-timer.C:
+	}
+	go func() {
+		if late := <-taken; len(late.item) == 2 {
+			s.putBackLate(whole, late.item[0], late.item[1], now[0])
+		}
+	}()
+	return nil, wrap("work", s.functions[0], 0, ctx.Err())
+}
+
+// hangTimeout is how much longer than popTimeout a worker that stops waits for a server that hangs.
+const hangTimeout = time.Second
+
+// now returns the time to ask for each of the functions. The clock is a user's: if it panics, that
+// has to be in the goroutine that called Work.
+func (s *shift) now() []time.Time {
+	now := make([]time.Time, len(s.functions))
+	for i := range now {
+		now[i] = s.cfg.Clock()
+	}
+	return now
+}
+
+// ask asks each queue once.
+func (s *shift) ask(ctx context.Context, now []time.Time) ([]string, error) {
+	for i, fn := range s.functions {
+		item, err := s.client.popDue(ctx, fn, now[i])
 		if err != nil || item != nil {
 			return item, err
 		}
@@ -94,55 +165,146 @@ func (s *shift) take(ctx context.Context) ([]string, error) {
 	return item, wrap("work", s.functions[0], 0, err)
 }
 
-// work runs a job that was taken from a queue.
-func (s *shift) work(ctx context.Context, queue, text string) {
+// putBackLate puts back a job that came after the worker had stopped.
+func (s *shift) putBackLate(ctx context.Context, queue, text string, now time.Time) {
+	r := s.routes[queue]
+	id, ok := parseID(text)
+	if !ok {
+		return
+	}
+	if err := s.client.putBack(ctx, queue, r.fn, id, now); err != nil {
+		s.log.Error("gearmonkey: a job was not started and is no longer in any queue",
+			"function", r.fn, "id", text, "error", err)
+	}
+}
+
+// work runs a job that was taken from a queue. It returns false if the server did not let the job
+// begin, and it is in its queue again.
+func (s *shift) work(ctx context.Context, queue, text string) bool {
 	r := s.routes[queue]
 	log := s.log.With("function", r.fn, "id", text)
 	id, ok := parseID(text)
 	if !ok {
 		log.Warn("gearmonkey: a queue held an invalid id")
-		return
+		return true
 	}
 	job := &Job{Function: r.fn, ID: id, client: s.client}
-	err := s.insist(ctx, func(ctx context.Context) (err error) {
-		job.Input, err = s.client.input(ctx, "work", r.fn, id)
-		return err
-	})
-	if err == nil {
-		err = s.insist(ctx, func(ctx context.Context) error { return s.client.begin(ctx, r.fn, id) })
-	}
-	if err != nil {
+	begun, err := s.begin(ctx, queue, job)
+	switch {
+	case errors.Is(err, ErrFinished):
+		log.Info("gearmonkey: passed over a job that has ended")
+		return true
+	case err != nil:
 		log.Error("gearmonkey: a job was not started and is no longer in any queue", "error", err)
-		return
+		return true
+	case !begun:
+		return false
 	}
 
 	until, cancel := redisx.Outlive(ctx, s.cfg.ShutdownTimeout, ErrStopped)
 	defer cancel(nil)
-	status, output := outcomeOf(job.work(until, r.handler, s.log))
-	err = s.insist(ctx, func(ctx context.Context) error {
-		return s.client.end(ctx, "work", r.fn, id, status, output)
-	})
-	if err != nil {
+	status, output := job.work(until, r.handler, s.log)
+	if err := s.end(ctx, job, status, output); err != nil {
 		log.Error("gearmonkey: the outcome of a job could not be stored", "status", status, "error", err)
+	}
+	return true
+}
+
+// begin reads and begins a job that was taken. It reports false if the server refused that, and the
+// job is in its queue again. Otherwise it tries again until the server replies, or the worker was
+// stopped a while ago.
+func (s *shift) begin(ctx context.Context, queue string, job *Job) (begun bool, err error) {
+	stopping, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
+	defer cancel(nil)
+	for failures := 1; ; failures++ {
+		job.Input, err = await(stopping, func(ctx context.Context) ([]byte, error) {
+			input, err := s.client.input(ctx, "work", job.Function, job.ID)
+			if err == nil {
+				err = s.client.begin(ctx, job.Function, job.ID)
+			}
+			return input, err
+		})
+		if err == nil {
+			return true, nil
+		}
+		if isFinal(err) {
+			return false, err
+		}
+		s.failed("gearmonkey: a job could not be started; trying again", err, failures-1)
+		if redisx.IsAnswer(err) || stopping.Err() != nil {
+			now := s.cfg.Clock()
+			_, back := await(stopping, func(context.Context) (any, error) {
+				return nil, s.client.putBack(context.WithoutCancel(ctx), queue, job.Function, job.ID, now)
+			})
+			if back == nil {
+				return false, nil
+			}
+			if !neverRan(back) {
+				return false, back // it may be in its queue
+			}
+		}
+		if !backoff.Wait(stopping, failures) {
+			return false, err
+		}
 	}
 }
 
-// insist retries do until the server replies, or the worker was stopped a while ago.
-func (s *shift) insist(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := redisx.Outlive(ctx, departTimeout, ErrStopped)
+// end stores the outcome of a job, and tries again until the server takes it, or the worker was
+// stopped a while ago.
+func (s *shift) end(
+	worker context.Context, job *Job, status Status, output []byte,
+) error {
+	stopping, cancel := redisx.Outlive(worker, departTimeout, ErrStopped)
 	defer cancel(nil)
-	for failures := 0; ; {
-		err := do(ctx)
-		if !errors.Is(err, ErrUnavailable) && !redis.IsOOMError(err) {
+	for failures := 1; ; failures++ {
+		_, err := await(stopping, func(ctx context.Context) (any, error) {
+			err := s.client.end(ctx, "work", job.Function, job.ID, status, output)
+			if redis.IsOOMError(err) && worker.Err() != nil {
+				err = s.client.forceEnd(ctx, job.Function, job.ID, status, output)
+			}
+			return nil, err
+		})
+		if err == nil || isFinal(err) {
 			return err
 		}
-		s.failed("gearmonkey: updating a job failed; retrying", err, failures)
-		failures++
-		if !backoff.Wait(ctx, failures) {
+		s.failed("gearmonkey: storing the outcome of a job failed; trying again", err, failures-1)
+		if !backoff.Wait(stopping, failures) {
 			return err
 		}
 	}
 }
+
+// await returns what a call returns, or the context's error if that ends first: go-redis waits for
+// an answer regardless.
+func await[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := call(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// isFinal reports whether trying again would not help a job: it is gone, has ended, or its key is
+// not a job's.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrFinished) ||
+		strings.Contains(redisx.Answer(err), "WRONGTYPE")
+}
+
+// neverRan reports whether a command that is sent once has surely not run: the server refused it,
+// or was not reached.
+func neverRan(err error) bool { return redisx.IsAnswer(err) || redisx.NeverRan(err) }
 
 // failed logs the first of several failures in a row.
 func (s *shift) failed(what string, err error, before int) {

@@ -47,7 +47,7 @@ type SweeperConfig struct {
 type Sweeper struct {
 	client *Client
 	cfg    SweeperConfig
-	seen   map[string]sighting // busy jobs, by key
+	seen   map[string]map[int64]sighting // busy jobs, by function and id
 }
 
 // sighting records since when a job has had the same progress.
@@ -67,10 +67,11 @@ func NewSweeper(client *Client, config SweeperConfig) *Sweeper {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
+	config.Logger = redisx.SafeLogger(config.Logger)
 	if config.Priority == "" {
 		config.Priority = Normal
 	}
-	return &Sweeper{client: client, cfg: config, seen: map[string]sighting{}}
+	return &Sweeper{client: client, cfg: config, seen: map[string]map[int64]sighting{}}
 }
 
 // Run sweeps at every interval until ctx is done, and then returns nil. It returns an error only
@@ -97,7 +98,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 }
 
 // Sweep sweeps once, and returns how many jobs it requeued. A sweep never requeues a job that it
-// sees for the first time. If it returns an error, some jobs may have been requeued.
+// sees for the first time. An error of one function or job leaves the others alone; the errors are
+// joined. A job whose requeueing failed is seen for the first time again. Keys of another type that
+// have names of jobs are passed over.
 //
 // Requeueing a job is atomic, and is skipped if the job has ended meanwhile. Cost: a scan of all
 // keys of the function's server, a command for each job of the functions, and one for each lost
@@ -106,36 +109,47 @@ func (s *Sweeper) Sweep(ctx context.Context) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	now, swept := s.cfg.Clock(), 0
-	seen := map[string]sighting{}
+	swept := 0
+	var errs []error
 	for _, fn := range s.cfg.Functions {
-		busy, err := s.client.busy(ctx, fn)
-		if err != nil {
-			return swept, err
+		n, err := s.sweep(ctx, fn)
+		swept += n
+		errs = append(errs, err)
+	}
+	return swept, errors.Join(errs...)
+}
+
+// sweep sweeps one function.
+func (s *Sweeper) sweep(ctx context.Context, fn string) (int, error) {
+	now, swept := s.cfg.Clock(), 0
+	busy, err := s.client.busy(ctx, fn)
+	if err != nil {
+		return 0, err
+	}
+	before, seen := s.seen[fn], map[int64]sighting{}
+	s.seen[fn] = seen
+	var lost []int64
+	for id, progress := range busy {
+		sight, known := before[id]
+		if !known || sight.progress != progress {
+			sight = sighting{since: now, progress: progress}
 		}
-		for id, progress := range busy {
-			key := jobKey(fn, id)
-			sight, known := s.seen[key]
-			if !known || sight.progress != progress {
-				sight = sighting{since: now, progress: progress}
-			}
-			seen[key] = sight
-			if now.Sub(sight.since) < s.cfg.After {
-				continue
-			}
-			queued, err := s.client.requeue(ctx, fn, id, s.cfg.Priority)
-			if err != nil {
-				return swept, err
-			}
-			delete(seen, key)
-			if queued {
-				swept++
-				s.cfg.Logger.Warn("gearmonkey: requeued a lost job", "function", fn, "id", id)
-			}
+		if now.Sub(sight.since) >= s.cfg.After {
+			lost = append(lost, id) // and forgotten: it may be requeued, although the reply is lost
+		} else {
+			seen[id] = sight
 		}
 	}
-	s.seen = seen
-	return swept, nil
+	var errs []error
+	for _, id := range lost {
+		queued, err := s.client.requeue(ctx, fn, id, s.cfg.Priority)
+		errs = append(errs, err)
+		if queued {
+			swept++
+			s.cfg.Logger.Warn("gearmonkey: requeued a lost job", "function", fn, "id", id)
+		}
+	}
+	return swept, errors.Join(errs...)
 }
 
 func (s *Sweeper) check() error {
@@ -193,10 +207,14 @@ func (c *Client) addBusy(
 	if len(replies) == 0 {
 		return nil
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return err
-	}
+	_, _ = pipe.Exec(ctx) // the errors are in the replies
 	for id, reply := range replies {
+		if strings.Contains(redisx.Answer(reply.Err()), "WRONGTYPE") {
+			continue
+		}
+		if reply.Err() != nil {
+			return reply.Err()
+		}
 		fields := make([]string, 3)
 		for i, value := range reply.Val() {
 			fields[i], _ = value.(string)
@@ -211,9 +229,9 @@ func (c *Client) addBusy(
 // requeueScript requeues a busy job. KEYS: the job and the queue. ARGV: the id.
 const requeueScript = `
 if redis.call('HGET', KEYS[1], 'status') ~= 'busy' then return 0 end
+redis.call('LPUSH', KEYS[2], ARGV[1]) -- first, because it fails if the key is not a list
 redis.call('HMSET', KEYS[1], 'status', 'idle')
 redis.call('HDEL', KEYS[1], 'status:dividend', 'status:divisor')
-redis.call('LPUSH', KEYS[2], ARGV[1])
 return 1`
 
 // requeue requeues a job if it is busy, and reports whether it was. It is sent once.

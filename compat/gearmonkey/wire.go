@@ -3,7 +3,9 @@ package gearmonkey
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -102,8 +104,9 @@ func (c *Client) loadScript(ctx context.Context) error {
 	return nil
 }
 
-// input returns the input of a job, or [ErrNotFound] if the job is gone: starting it would create
-// it again, without an expiry.
+// input returns the input of a job. It returns [ErrNotFound] if the job is gone: starting it would
+// create it again, without an expiry. It returns [ErrFinished] if the job has ended, which one that
+// was queued again may have.
 func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, error) {
 	fields, err := c.rdb.HMGet(ctx, jobKey(fn, id), "status", "input").Result()
 	if err != nil {
@@ -112,30 +115,127 @@ func (c *Client) input(ctx context.Context, op, fn string, id int64) ([]byte, er
 	if fields[0] == nil && fields[1] == nil {
 		return nil, newError(ErrNotFound, op, fn, id, "")
 	}
+	if status, _ := fields[0].(string); Status(status).Finished() {
+		return nil, newError(ErrFinished, op, fn, id, "")
+	}
 	text, _ := fields[1].(string) // other clients may omit an empty input
 	return []byte(text), nil
 }
 
 // begin marks a job as busy and announces it. It may be retried.
 func (c *Client) begin(ctx context.Context, fn string, id int64) error {
-	pipe := c.rdb.Pipeline()
-	pipe.Do(ctx, "PUBLISH", channelOf(fn), message(EventStart, id))
-	pipe.Do(ctx, "HMSET", jobKey(fn, id), "status", string(StatusBusy))
-	_, err := pipe.Exec(ctx)
-	return wrap("work", fn, id, err)
+	return wrap("work", fn, id, c.together(ctx, [][]any{
+		{"PUBLISH", channelOf(fn), message(EventStart, id)},
+		{"HMSET", jobKey(fn, id), "status", string(StatusBusy)},
+	}))
 }
 
-// end stores and announces the outcome of a job, in one packet, so that a client that dies is
-// unlikely to leave a lock without an expiry. It may be retried: clients are then notified twice.
+// end stores and announces the outcome of a job. It may be retried: clients are then notified
+// twice.
 func (c *Client) end(
 	ctx context.Context, op, fn string, id int64, status Status, output []byte,
 ) error {
-	pipe := c.rdb.Pipeline()
-	pipe.Do(ctx, "HMSET", jobKey(fn, id), "status", string(status), "output", output)
-	pipe.Do(ctx, "EXPIRE", jobKey(fn, id), jobSeconds)
-	pipe.Do(ctx, "PUBLISH", channelOf(fn), message(EventFinish, id))
-	pipe.Do(ctx, "LPUSH", lockKey(fn, id), "OK")
-	pipe.Do(ctx, "EXPIRE", lockKey(fn, id), lockTTL)
-	_, err := pipe.Exec(ctx)
-	return wrap(op, fn, id, err)
+	return wrap(op, fn, id, c.together(ctx, [][]any{
+		{"HMSET", jobKey(fn, id), "status", string(status), "output", output},
+		{"EXPIRE", jobKey(fn, id), jobSeconds},
+		{"PUBLISH", channelOf(fn), message(EventFinish, id)},
+		{"LPUSH", lockKey(fn, id), "OK"},
+		{"EXPIRE", lockKey(fn, id), lockTTL},
+	}))
+}
+
+// together sends commands as one transaction, so that nobody is told of what a server refuses that
+// has no memory left, or too few replicas. The events of a user who may not publish are omitted.
+func (c *Client) together(ctx context.Context, lines [][]any) error {
+	pipe := c.rdb.TxPipeline()
+	var publish *redis.Cmd
+	for _, line := range lines {
+		if cmd := pipe.Do(ctx, line...); line[0] == "PUBLISH" {
+			publish = cmd
+		}
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err == nil {
+		return nil
+	}
+	if publish == nil || !mayNot(publish.Err()) {
+		for _, cmd := range cmds { // EXECABORT does not say why
+			if redisx.IsAnswer(cmd.Err()) && !redis.HasErrorPrefix(cmd.Err(), "EXECABORT") {
+				return cmd.Err()
+			}
+		}
+		return err
+	}
+	return c.together(ctx, slices.DeleteFunc(lines, func(line []any) bool {
+		return line[0] == "PUBLISH"
+	}))
+}
+
+// mayNot reports whether a command was refused because the user has no right to it.
+func mayNot(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
+
+// allowOOM begins a script that a server runs even if it has no memory left, from Redis 7 on.
+const allowOOM = "#!lua flags=allow-oom\n"
+
+// Scripts for what a worker that stops has to leave in order.
+const (
+	// putBackScript queues a job again as the next one. KEYS: the job and the queue. ARGV: the id, and
+	// for a scheduled queue the score.
+	putBackScript = `
+if ARGV[2] then
+  redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+else
+  redis.call('RPUSH', KEYS[2], ARGV[1])
+end
+if redis.pcall('HGET', KEYS[1], 'status') == 'busy' then
+  redis.pcall('HMSET', KEYS[1], 'status', 'idle')
+end
+return 1`
+
+	// endScript is end. KEYS: the job and the lock. ARGV: status, output, channel, message, and for
+	// how long both are kept.
+	endScript = `
+redis.call('HMSET', KEYS[1], 'status', ARGV[1], 'output', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[5])
+redis.pcall('PUBLISH', ARGV[3], ARGV[4])
+redis.call('LPUSH', KEYS[2], 'OK')
+redis.call('EXPIRE', KEYS[2], ARGV[6])
+return 1`
+
+	// decrScript is DECR. KEYS: the count.
+	decrScript = `return redis.call('DECR', KEYS[1])`
+)
+
+// force runs a script even if the server has no memory left. It is sent once.
+func (c *Client) force(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	line := []any{"EVAL", allowOOM + script, len(keys)}
+	for _, key := range keys {
+		line = append(line, key)
+	}
+	line = append(line, args...)
+	cmd := c.sendOnce(ctx, line...)
+	if strings.Contains(redisx.Answer(cmd.Err()), "compiling") { // before Redis 7
+		line[1] = script
+		cmd = c.sendOnce(ctx, line...)
+	}
+	return cmd
+}
+
+// putBack queues a job again as the next one.
+func (c *Client) putBack(ctx context.Context, queue, fn string, id int64, now time.Time) error {
+	args := []any{id}
+	if queue == queueKey(fn, scheduled) {
+		args = append(args, now.Unix())
+	}
+	err := c.force(ctx, putBackScript, []string{jobKey(fn, id), queue}, args...).Err()
+	return wrap("put back", fn, id, err)
+}
+
+// forceEnd is end for a server that has no memory left.
+func (c *Client) forceEnd(
+	ctx context.Context, fn string, id int64, status Status, output []byte,
+) error {
+	err := c.force(ctx, endScript, []string{jobKey(fn, id), lockKey(fn, id)},
+		string(status), output, channelOf(fn), message(EventFinish, id), jobSeconds, lockTTL).Err()
+	return wrap("work", fn, id, err)
 }

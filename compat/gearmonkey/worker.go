@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
@@ -29,6 +31,7 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = redisx.SafeLogger(c.Logger)
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 20 * time.Second
 	}
@@ -76,19 +79,22 @@ func (w *Worker) Accept(fn string, handler Handler) {
 
 // Work runs jobs, one at a time, until ctx is done. Then it takes no more jobs, gives a running job
 // the ShutdownTimeout to end, waits until its handler has returned, and returns nil. An idle worker
-// takes up to a second to stop, because a job on its way to it would be lost otherwise. To stop on
-// a signal, use a context from [os/signal.NotifyContext].
+// takes up to a second to stop, because a job on its way to it would be lost otherwise, and up to
+// four if the server hangs. To stop on a signal, use a context from [os/signal.NotifyContext].
 //
 // To run several jobs at once, call Work several times concurrently: clients see each call as a
 // worker of its own, and each needs a connection from the pool.
 //
 // Work returns an error if it could not start: [ErrInvalid], [ErrScript], [ErrUnavailable] or
-// [ErrServer]. If the server goes away later, Work waits for it, also to store the outcome of a
-// job; once ctx is done, it waits two seconds at most. An error after that lists the functions that
-// may still count the worker because the server was away.
+// [ErrServer]. If the server goes away or refuses commands later, Work waits for it, also to store
+// the outcome of a job; once ctx is done, it waits two seconds at most. A job that the server does
+// not let begin goes back to its queue, and the worker takes no other for a while. An error after
+// that lists the functions that may still count the worker because the server was away. So may
+// those whose count the worker joined if the reply to that was lost.
 //
 // A scheduled job may start up to a second late.
 //
+// What begins and ends a job is a transaction each, without the event if the user may not publish.
 // Cost of a job: ten commands in five round trips, one less of each if it was scheduled, and one
 // more for each further function. An idle worker sends as many commands a second as it has
 // functions, plus one.

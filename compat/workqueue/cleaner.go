@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // CleanerConfig configures a [Cleaner]. The zero value is ready to use.
@@ -35,6 +37,7 @@ func (c CleanerConfig) withDefaults() CleanerConfig {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = redisx.SafeLogger(c.Logger)
 	return c
 }
 

@@ -82,7 +82,7 @@ func (e *env) taken(id string) *workqueue.Item {
 	e.t.Helper()
 	leased := e.take()
 	require.NotNil(e.t, leased)
-	require.Equal(e.t, item(id), *leased)
+	require.Equal(e.t, item(id), leased.Plain())
 	return leased
 }
 
@@ -223,4 +223,10 @@ func newRand(t testing.TB) *rand.Rand {
 	}
 	t.Logf("WORKQUEUE_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// ours requires that a value is the name of a lease of the env's queue.
+func (e *env) ours(lease any) {
+	e.t.Helper()
+	require.Regexp(e.t, "^"+e.Session()+"-[0-9a-f]{16}$", lease)
 }

@@ -25,7 +25,8 @@ var (
 	ErrInvalid = &Error{Code: CodeInvalid, Message: "invalid argument"}
 
 	// ErrLeaseLost is the cause of the cancellation of a handler's context when another client
-	// completed or leased the item, or the lease could not be renewed in time.
+	// completed or leased the item, the worker itself leased it again, or the lease could not be
+	// renewed in time.
 	ErrLeaseLost = &Error{Code: CodeLeaseLost, Message: "the lease is lost"}
 
 	// ErrServer means that the server rejected a command, for instance because a key has the wrong

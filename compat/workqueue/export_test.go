@@ -10,9 +10,13 @@ func (c *Cleaner) Follow(ctx context.Context, light, deep <-chan time.Time) {
 	c.follow(ctx, light, deep)
 }
 
-// The digests by which tests know what is sent.
+// The digests and the text by which tests know what is sent.
 var (
-	CompleteSHA = completeScript.sha
-	LeaseSHA    = leaseScript.sha
-	RenewSHA    = renewScript.sha
+	CompleteText = completeText
+	CompleteSHA  = completeScript.sha
+	LeaseSHA     = leaseScript.sha
+	RenewSHA     = renewScript.sha
 )
+
+// Plain returns an item without its lease.
+func (i Item) Plain() Item { return Item{ID: i.ID, Data: i.Data} }

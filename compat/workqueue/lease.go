@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -13,6 +14,9 @@ import (
 // waitSlice limits each blocking command, because a server can't be made to stop waiting when a
 // context ends.
 const waitSlice = time.Second
+
+// hangTimeout is how much longer than waitSlice the end of a context waits for a server that hangs.
+const hangTimeout = time.Second
 
 // Lease takes the next item and leases it for the given time. If the lease ends before the item is
 // completed, the next cleaning requeues the item. Lease returns nil if there is no item.
@@ -29,8 +33,10 @@ const waitSlice = time.Second
 // it goes back to the processing list. Other clients do hand it out.
 //
 // If ctx is done while Lease waits, Lease returns [ErrUnavailable], wrapping the context's error,
-// within a second, and leaves all items where they were. After a broken connection an item may be
-// left in the processing list, with or without a lease; cleaning requeues it.
+// within a second, or within two if the server hangs, and leaves all items where they were; an item
+// that it has leased by then is returned, or released if the answer comes later. After a broken
+// connection an item may be left in the processing list, with or without a lease; cleaning requeues
+// it.
 //
 // Lease performs RPOPLPUSH, GET and SETEX atomically, and if the queue is empty BRPOPLPUSH before
 // that. If another client's cleaner requeues the item in between, it is not returned. Cost: one
@@ -39,41 +45,88 @@ const waitSlice = time.Second
 func (q *Queue) Lease(
 	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
 ) (*Item, error) {
+	found, err := q.lease(ctx, db, block, timeout, lease)
+	return found.item, err
+}
+
+// lease is Lease, and says when the lease began at the earliest.
+func (q *Queue) lease(
+	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
+) (finding, error) {
 	if err := checkLease("lease", lease); err != nil {
-		return nil, err
+		return finding{}, err
 	}
 	if timeout < 0 || timeout > longest {
-		return nil, invalid("lease", "the timeout %v is negative or exceeds %v", timeout, longest)
+		return finding{}, invalid("lease", "the timeout %v is negative or exceeds %v", timeout, longest)
 	}
+	if !block || ctx.Done() == nil {
+		return q.next(ctx, db, block, timeout, lease)
+	}
+	type result struct {
+		finding
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		found, err := q.next(ctx, db, block, timeout, lease)
+		done <- result{found, err}
+	}()
+	select {
+	case r := <-done:
+		return r.finding, r.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(waitSlice + hangTimeout)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.finding, r.err
+	case <-timer.C:
+	}
+	go func() { // the server hangs; the client's timeouts end this
+		if late := <-done; late.item != nil {
+			_, _ = q.Release(context.WithoutCancel(ctx), db, late.item) // if this fails, the lease expires
+		}
+	}()
+	return finding{}, wrap("lease", "", ctx.Err())
+}
+
+// next leases the next item, waiting for it if block is true.
+func (q *Queue) next(
+	ctx context.Context, db redis.UniversalClient, block bool, timeout, lease time.Duration,
+) (finding, error) {
 	endless := block && timeout == 0
 	until := time.Now().Add(redisx.SecondsUp(timeout))
 	found, err := q.take(ctx, db, lease)
 	for err == nil {
 		switch {
 		case found.item != nil:
-			return found.item, nil
+			return found, nil
 		case found.ghost && !endless:
-			return nil, nil
+			return finding{}, nil
 		case found.ghost || found.more:
 			found, err = q.take(ctx, db, lease)
-		case !block || !endless && !time.Now().Before(until):
-			return nil, nil
+		case !block:
+			return finding{}, nil
+		case endless:
+			found, err = q.wait(ctx, db, waitSlice, lease)
 		default:
-			slice := waitSlice
-			if !endless {
-				slice = min(slice, time.Until(until))
+			left := time.Until(until)
+			if left <= 0 {
+				return finding{}, nil
 			}
-			found, err = q.wait(ctx, db, slice, lease)
+			found, err = q.wait(ctx, db, min(waitSlice, left), lease)
 		}
 	}
-	return nil, wrap("lease", "", err)
+	return finding{}, wrap("lease", "", err)
 }
 
 // finding is the result of one look into the queue, zero for nothing.
 type finding struct {
 	item  *Item
-	ghost bool // an id without data
-	more  bool // nothing yet, but there may be more
+	asked time.Time // when the server was asked for the item: its lease began no earlier
+	ghost bool      // an id without data
+	more  bool      // nothing yet, but there may be more
 }
 
 // take leases the next item, or the one with the popped id if it is given.
@@ -83,7 +136,8 @@ func (q *Queue) take(
 	if err := ctx.Err(); err != nil {
 		return finding{}, err
 	}
-	args := []any{q.items, q.leases, q.oldLeases, q.session, seconds(lease), q.oldFlag()}
+	name, asked := q.newLease(), time.Now()
+	args := []any{q.items, q.leases, q.oldLeases, name, seconds(lease), q.oldFlag()}
 	reply, err := leaseScript.run(ctx, db, []string{q.queue, q.processing}, append(args, popped...)...)
 	if err != nil || reply == nil {
 		return finding{}, err
@@ -94,7 +148,8 @@ func (q *Queue) take(
 	case 1:
 		return finding{ghost: true}, nil
 	default:
-		return finding{item: &Item{ID: parts[0], Data: []byte(parts[1])}}, nil
+		item := &Item{ID: parts[0], Data: []byte(parts[1]), lease: name}
+		return finding{item: item, asked: asked}, nil
 	}
 }
 
@@ -117,12 +172,14 @@ func (q *Queue) wait(
 		_, err := releaseScript.run(whole, db, q.keysAndQueue(id), id, "")
 		return finding{}, errors.Join(ctx.Err(), err)
 	}
-	return q.take(ctx, db, lease, id)
+	return q.take(whole, db, lease, id)
 }
 
 // Renew extends a lease to the given time from now, and reports whether it is still held: it is not
-// if the item was completed, leased by another session, or requeued. An expired lease is restored
-// if nothing else has happened to the item since.
+// if the item was completed, leased again, by this session or another, or requeued. An expired
+// lease is restored if nothing else has happened to the item since.
+//
+// An Item that is not from [Queue.Lease], but made of an id, stands for any lease of the session.
 //
 // Renewing is not part of the protocol; to other clients it looks like a longer lease. It is atomic
 // and may be repeated. Cost: one script of four commands.
@@ -132,20 +189,26 @@ func (q *Queue) Renew(
 	if err := checkLease("renew", lease); err != nil {
 		return false, err
 	}
+	holder, name := item.lease, item.lease
+	if holder == "" {
+		holder, name = q.sessionLeases(), q.newLease()
+	}
 	held, err := renewScript.yes(ctx, db, q.keys(item.ID),
-		item.ID, q.session, seconds(lease), q.oldFlag())
+		item.ID, holder, seconds(lease), q.oldFlag(), name)
 	return held, wrap("renew", item.ID, err)
 }
 
 // Release ends a lease and requeues the item as the next one to be leased. It reports whether it
-// did. If this session does not hold the lease, it returns false and nothing changes. It also
-// returns false if the item was completed or is already in the queue.
+// did. If the lease is not held any more, by this Item as [Queue.Renew] describes it, Release
+// returns false and nothing changes. It also returns false if the item was completed or is already
+// in the queue.
 //
 // Releasing is not part of the protocol: other clients wait for the lease to end. It is atomic and
 // never sent twice. Cost: one script of six commands, one of which takes time proportional to the
 // length of the processing list.
 func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
-	released, err := releaseScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, q.session)
+	holder := cmp.Or(item.lease, q.sessionLeases())
+	released, err := releaseScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, holder)
 	return released, wrap("release", item.ID, err)
 }
 
@@ -154,7 +217,8 @@ func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Ite
 // program that runs an item only after Complete has returned true runs it at most once.
 //
 // An item that was requeued because its lease ended too early leaves its id in the queue. This is
-// harmless: see [Queue.Lease].
+// harmless: see [Queue.Lease]. But an item that was completed and added again with the same id is
+// completed by a late call for the first one. A [Worker] whose lease is lost makes no such call.
 //
 // Complete performs DEL of the data, LREM of the id and DEL of the lease atomically, and is never
 // sent twice: after [ErrUnavailable] it is unknown which call completed the item, unless another
@@ -162,6 +226,15 @@ func (q *Queue) Release(ctx context.Context, db redis.UniversalClient, item *Ite
 // length of the processing list.
 func (q *Queue) Complete(ctx context.Context, db redis.UniversalClient, item *Item) (bool, error) {
 	first, err := completeScript.yes(ctx, db, q.keysAndQueue(item.ID), item.ID, q.oldFlag())
+	return first, wrap("complete", item.ID, err)
+}
+
+// completeHeld completes an item only while the lease that the Item is from holds it.
+func (q *Queue) completeHeld(
+	ctx context.Context, db redis.UniversalClient, item *Item,
+) (bool, error) {
+	first, err := completeScript.yes(ctx, db, q.keysAndQueue(item.ID),
+		item.ID, q.oldFlag(), item.lease)
 	return first, wrap("complete", item.ID, err)
 }
 

@@ -2,6 +2,8 @@ package workqueue
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +14,9 @@ import (
 // method takes one. It is safe for concurrent use.
 //
 // Each Queue is a session of its own: it can renew and release only what was leased through it, and
-// not what was leased through another Queue with the same prefix.
+// not what was leased through another Queue with the same prefix. Each lease has a name of its own,
+// which begins with the session's, so an item that is leased twice through one Queue is renewed and
+// released only with the [Item] that the later [Queue.Lease] has returned.
 type Queue struct {
 	prefix     string
 	session    string
@@ -22,6 +26,7 @@ type Queue struct {
 	leases     string
 	oldLeases  string
 	oldClients bool
+	leased     *atomic.Uint64 // how many leases were named
 }
 
 // An Option configures a queue made by [New].
@@ -51,6 +56,7 @@ func New(prefix string, options ...Option) *Queue {
 		items:      prefix + ":item:",
 		leases:     prefix + ":lease:",
 		oldLeases:  prefix + ":leased_by_session:",
+		leased:     new(atomic.Uint64),
 	}
 	for _, option := range options {
 		option(q)
@@ -61,8 +67,16 @@ func New(prefix string, options ...Option) *Queue {
 // Prefix returns the prefix of the queue's keys.
 func (q *Queue) Prefix() string { return q.prefix }
 
-// Session returns the random name that this queue's leases contain.
+// Session returns the random name that the names of this queue's leases begin with.
 func (q *Queue) Session() string { return q.session }
+
+// sessionLeases is what the names of all leases of this queue begin with.
+func (q *Queue) sessionLeases() string { return q.session + "-" }
+
+// newLease returns a name for a lease. No name is the beginning of another.
+func (q *Queue) newLease() string {
+	return fmt.Sprintf("%s%016x", q.sessionLeases(), q.leased.Add(1))
+}
 
 // AddItem adds an item at the end of the queue and reports whether it was new: if an item with the
 // same id is not yet completed, nothing changes and its data is kept.

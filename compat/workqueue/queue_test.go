@@ -32,7 +32,7 @@ func TestKeysAndTypesFromAddToComplete(t *testing.T) {
 		"P:processing": []string{"a"},
 		"P:item:a":     "data of a",
 		"P:item:b":     "data of b",
-		"P:lease:a":    e.Session(),
+		"P:lease:a":    e.cli("GET P:lease:a"),
 	}, e.dump())
 
 	first, err := e.Complete(t.Context(), e.rdb, a)
@@ -172,14 +172,14 @@ func TestAnyBytesAndAnyIDs(t *testing.T) {
 			added, err := e.AddItem(t.Context(), e.rdb, workqueue.Item{ID: id, Data: data})
 			require.NoError(t, err)
 			require.True(t, added)
-			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			require.Equal(t, workqueue.Item{ID: id, Data: data}, e.take().Plain())
 			e.endLease(id)
 			require.Equal(t, []string{id}, e.light().Reset)
-			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			require.Equal(t, workqueue.Item{ID: id, Data: data}, e.take().Plain())
 			e.endLease(id)
 			require.NoError(t, e.rdb.Del(t.Context(), "P:processing").Err())
 			require.Equal(t, []string{id}, e.deep().Reset)
-			require.Equal(t, &workqueue.Item{ID: id, Data: data}, e.take())
+			require.Equal(t, workqueue.Item{ID: id, Data: data}, e.take().Plain())
 			require.True(t, e.complete(id))
 			require.Empty(t, e.dump())
 		}

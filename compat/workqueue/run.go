@@ -5,28 +5,68 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/qless/qless-go/internal/redisx"
 )
 
+// handling is the handling of one lease of an item.
+type handling struct {
+	*Item
+	ctx    context.Context // of the handler
+	cancel context.CancelCauseFunc
+	asked  time.Time // the lease began no earlier
+}
+
+// begin begins to handle an item. If it is being handled here, that lease has ended: its handler is
+// canceled, and this one has the item.
+func (w *Worker) begin(ctx context.Context, found finding) *handling {
+	h := &handling{Item: found.item, asked: found.asked}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	if w.cfg.CompleteFirst { // an item is completed while it is handled, and may be added again
+		return h
+	}
+	w.mu.Lock()
+	older := w.working[h.ID]
+	w.working[h.ID] = h
+	w.mu.Unlock()
+	if older != nil {
+		older.cancel(ErrLeaseLost)
+	}
+	return h
+}
+
+// end ends the handling of an item.
+func (w *Worker) end(h *handling) {
+	h.cancel(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.working[h.ID] == h {
+		delete(w.working, h.ID)
+	}
+}
+
+// isLost reports whether the lease is known to be lost.
+func (h *handling) isLost() bool { return errors.Is(context.Cause(h.ctx), ErrLeaseLost) }
+
 // work calls the handler for an item, and finishes the item with its result.
-func (w *Worker) work(ctx context.Context, item *Item) {
+func (w *Worker) work(h *handling) {
 	if w.cfg.CompleteFirst {
-		w.workOnce(ctx, item)
+		defer h.cancel(nil)
+		w.workOnce(h.ctx, h.Item)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
 	var keeper sync.WaitGroup
-	keeper.Go(func() { w.keep(ctx, cancel, item) })
+	keeper.Go(func() { w.keep(h) })
 	err := redisx.ErrGoexit
 	defer func() { // even if the handler calls runtime.Goexit
-		w.finish(ctx, item, err)
-		cancel(nil)
+		w.finish(h, err)
+		w.end(h)
 		keeper.Wait()
 	}()
-	err = w.call(ctx, item)
+	err = w.call(h.ctx, h.Item)
 }
 
 // workOnce completes an item, and calls the handler only if no other call had completed it.
@@ -57,27 +97,27 @@ func (w *Worker) call(ctx context.Context, item *Item) (err error) {
 	return w.handler(ctx, item)
 }
 
-// keep renews the lease of an item until ctx is done, and cancels it if the lease is lost.
-func (w *Worker) keep(ctx context.Context, cancel context.CancelCauseFunc, item *Item) {
+// keep renews the lease of an item until its handling ends, and cancels that if the lease is lost.
+func (w *Worker) keep(h *handling) {
 	lease := redisx.SecondsUp(w.cfg.Lease)
-	lost := func() { cancel(ErrLeaseLost) }
-	expiry := time.AfterFunc(lease, lost) // fires even if the server hangs
+	lost := func() { h.cancel(ErrLeaseLost) }
+	expiry := time.AfterFunc(lease-time.Since(h.asked), lost) // fires even if the server hangs
 	defer expiry.Stop()
-	timer := time.NewTimer(lease / 3)
+	timer := time.NewTimer(lease/3 - time.Since(h.asked))
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 			return
 		}
 		asked := time.Now()
-		held, err := w.queue.Renew(ctx, w.db, item, lease)
+		held, err := w.queue.Renew(h.ctx, w.db, h.Item, lease)
 		switch {
-		case ctx.Err() != nil:
+		case h.ctx.Err() != nil:
 			return
 		case err != nil:
-			w.cfg.Logger.Warn("workqueue: a lease could not be renewed", "id", item.ID, "error", err)
+			w.cfg.Logger.Warn("workqueue: a lease could not be renewed", "id", h.ID, "error", err)
 			timer.Reset(lease / 20)
 		case !held:
 			lost()
@@ -90,39 +130,49 @@ func (w *Worker) keep(ctx context.Context, cancel context.CancelCauseFunc, item 
 }
 
 // finish ends the handling of an item after the handler has returned err.
-func (w *Worker) finish(ctx context.Context, item *Item, err error) {
-	log := w.cfg.Logger.With("id", item.ID)
-	endCtx, stop := redisx.Outlive(ctx, departTimeout, ErrStopped)
+func (w *Worker) finish(h *handling, err error) {
+	log := w.cfg.Logger.With("id", h.ID)
+	ctx, stop := redisx.Outlive(h.ctx, departTimeout, ErrStopped)
 	defer stop(nil)
-	var drop *dropped
 	switch {
 	case err == nil:
-		w.complete(endCtx, item)
-	case errors.As(err, &drop):
+		w.complete(ctx, h)
+	case isDrop(err):
 		log.Error("workqueue: an item was dropped", "error", err)
-		w.complete(endCtx, item)
-	case errors.Is(context.Cause(ctx), ErrStopped):
-		if _, err := w.queue.Release(endCtx, w.db, item); err != nil {
+		w.complete(ctx, h)
+	case errors.Is(context.Cause(h.ctx), ErrStopped):
+		if _, err := w.queue.Release(ctx, w.db, h.Item); err != nil {
 			log.Warn("workqueue: an item could not be released; its lease will expire", "error", err)
 		}
-	case errors.Is(context.Cause(ctx), ErrLeaseLost):
+	case h.isLost():
 		log.Warn("workqueue: lease lost", "error", err)
 	default:
 		log.Warn("workqueue: an item failed, and comes back after its lease", "error", err)
 	}
 }
 
-// complete completes an item, and retries for as long as a lease lasts. If another client has the
-// item by then, it may complete it as well.
-func (w *Worker) complete(ctx context.Context, item *Item) {
-	for begin, failures := time.Now(), 0; ; failures++ {
-		_, err := w.queue.Complete(ctx, w.db, item)
+// complete completes an item, and tries again while the lease holds. An item may be added again
+// under its id once it is completed. So whenever this may already have happened, after a try that
+// perhaps succeeded or a lost lease, it is completed only if the lease is still this one.
+func (w *Worker) complete(ctx context.Context, h *handling) {
+	complete := w.queue.Complete
+	for began, failures := time.Now(), 1; ; failures++ {
+		if h.isLost() {
+			complete = w.queue.completeHeld
+		}
+		completed, err := complete(ctx, w.db, h.Item)
 		if err == nil {
+			if !completed && h.isLost() {
+				w.cfg.Logger.Warn("workqueue: an item is done, but its lease was lost: it is not completed",
+					"id", h.ID)
+			}
 			return
 		}
-		w.cfg.Logger.Warn("workqueue: an item could not be completed", "id", item.ID, "error", err)
-		if time.Since(begin) > w.cfg.Lease || !backoff.Wait(ctx, failures+1) {
+		w.cfg.Logger.Warn("workqueue: an item could not be completed", "id", h.ID, "error", err)
+		damaged := strings.Contains(redisx.Answer(err), "WRONGTYPE") // which lasts
+		if damaged && time.Since(began) > w.cfg.Lease || !backoff.Wait(ctx, failures) {
 			return
 		}
+		complete = w.queue.completeHeld
 	}
 }

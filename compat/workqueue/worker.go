@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,9 +19,10 @@ import (
 //   - After any other error, or a panic, the lease is no longer renewed. Once it has ended, the
 //     next cleaning requeues the item.
 //
-// The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is then
-// [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
-// once.
+// The context is canceled when the lease is lost or the worker was stopped; [context.Cause] is
+// then [ErrLeaseLost] or [ErrStopped]. An item that is not done when the worker stops is requeued at
+// once. After a lost lease, nil completes the item only if it is still leased by that lease: else it
+// is somebody else's, or another one that was added with the same id.
 //
 // Items run at least once: a handler may be called again for an item that it has already run.
 type Handler func(ctx context.Context, item *Item) error
@@ -41,9 +43,22 @@ func JSONHandler[T any](work func(ctx context.Context, item *Item, value T) erro
 // completed, and the error is logged. The protocol does not keep failed items.
 func Drop(err error) error { return &dropped{err} }
 
-type dropped struct{ error }
+type dropped struct{ err error }
 
-func (d *dropped) Unwrap() error { return d.error }
+func (d *dropped) Error() string {
+	if d.err == nil {
+		return "dropped"
+	}
+	return redisx.Text(d.err)
+}
+
+func (d *dropped) Unwrap() error { return d.err }
+
+// isDrop reports whether a handler's error, whose methods may panic, is that of [Drop].
+func isDrop(err error) (drop bool) {
+	defer func() { _ = recover() }()
+	return errors.As(err, new(*dropped))
+}
 
 // WorkerConfig configures a [Worker]. The zero value is ready to use.
 type WorkerConfig struct {
@@ -103,6 +118,9 @@ type Worker struct {
 	queue   *Queue
 	handler Handler
 	cfg     WorkerConfig
+
+	mu      sync.Mutex
+	working map[string]*handling // by id
 }
 
 // NewWorker returns a worker for a queue. It does nothing until [Worker.Run] is called.
@@ -110,8 +128,10 @@ func NewWorker(
 	db redis.UniversalClient, queue *Queue, handler Handler, config WorkerConfig,
 ) *Worker {
 	cfg := config.withDefaults()
-	cfg.Logger = cfg.Logger.With("queue", queue.prefix)
-	return &Worker{db: db, queue: queue, handler: handler, cfg: cfg}
+	cfg.Logger = redisx.SafeLogger(cfg.Logger).With("queue", queue.prefix)
+	return &Worker{
+		db: db, queue: queue, handler: handler, cfg: cfg, working: map[string]*handling{},
+	}
 }
 
 // departTimeout limits how long a stopping worker waits for handlers whose contexts were canceled,
@@ -120,8 +140,8 @@ const departTimeout = 2 * time.Second
 
 // Run runs items until ctx is done. Then it takes no more items, gives running handlers the
 // ShutdownTimeout to end, cancels their contexts, requeues what they did not finish, and returns
-// nil. An idle worker takes up to a second to stop. To stop on a signal, use a context from
-// [os/signal.NotifyContext].
+// nil. An idle worker takes up to a second to stop, two if the server hangs. To stop on a signal,
+// use a context from [os/signal.NotifyContext].
 //
 // A handler that is still running two seconds after its context was canceled is abandoned: its
 // lease is not renewed, so its item is requeued.
@@ -139,10 +159,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	working, end := redisx.Outlive(ctx, w.cfg.ShutdownTimeout, ErrStopped)
 	defer end(ErrStopped) // for abandoned handlers
 	var handlers sync.WaitGroup
-	w.lease(ctx, func(item *Item, free func()) {
+	w.lease(ctx, func(found finding, free func()) {
+		h := w.begin(working, found)
 		handlers.Go(func() {
 			defer free()
-			w.work(working, item)
+			w.work(h)
 		})
 	})
 
@@ -164,7 +185,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // lease leases items while there is room for them, until ctx is done.
-func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func())) {
+func (w *Worker) lease(ctx context.Context, begin func(found finding, free func())) {
 	room := make(chan struct{}, w.cfg.Concurrency)
 	failures := 0
 	for {
@@ -173,11 +194,11 @@ func (w *Worker) lease(ctx context.Context, begin func(item *Item, free func()))
 		case <-ctx.Done():
 			return
 		}
-		item, err := w.queue.Lease(ctx, w.db, true, 0, w.cfg.Lease)
+		found, err := w.queue.lease(ctx, w.db, true, 0, w.cfg.Lease)
 		switch {
-		case item != nil:
+		case found.item != nil:
 			failures = 0
-			begin(item, func() { <-room })
+			begin(found, func() { <-room })
 			continue
 		case ctx.Err() != nil:
 			return

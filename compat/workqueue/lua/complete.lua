@@ -1,15 +1,18 @@
--- complete: complete an item, no matter which session holds it.
+-- complete: complete an item, no matter who holds it, or only while a lease does.
 --
 -- KEYS[1]  the item's data
 -- KEYS[2]  the processing list
 -- KEYS[3]  its lease
 -- KEYS[4]  its old lease
 -- KEYS[5]  the queue
--- ARGV     id, 1 to share the queue with old clients
--- Returns  1 if this call completed it, 0 if the item no longer existed
--- Cost     3 commands, one linear in the processing list; with old clients one more, linear in
+-- ARGV     id, 1 to share the queue with old clients, and optionally the lease that must hold it
+-- Returns  1 if this call completed it, 0 if the item no longer existed or the lease is another
+-- Cost     3 commands, 4 with a lease, one linear in the processing list; with old clients one more, linear in
 --          the queue, if the item is not in the processing list
 
+if ARGV[3] and redis.call('get', KEYS[3]) ~= ARGV[3] then
+  return 0
+end
 local listed = redis.call('lrem', KEYS[2], 0, ARGV[1])
 if ARGV[2] == '1' and listed == 0 then
   -- An old client completes an item by removing the id from the processing list, and deletes

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the queue
 -- KEYS[2]  the processing list
--- ARGV     key prefixes of items, leases and old leases, session, seconds, 1 to write an old
+-- ARGV     key prefixes of items, leases and old leases, lease, seconds, 1 to write an old
 --          lease too, and optionally the id that a blocking pop has moved
 -- Returns  nil  the queue is empty
 --          {}  call again: there may be more items

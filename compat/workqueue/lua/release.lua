@@ -5,19 +5,19 @@
 -- KEYS[3]  its lease
 -- KEYS[4]  its old lease
 -- KEYS[5]  the queue
--- ARGV     id, session, '' for an item that is not leased yet
--- Returns  1 if it was requeued, 0 if the session does not hold it or it is not in the
---          processing list
+-- ARGV     id, what the lease begins with, '' for an item that is not leased yet
+-- Returns  1 if it was requeued, 0 if another lease holds it or it is not in the processing list
 -- Cost     6 commands, one linear in the processing list
 
 local other = redis.call('get', KEYS[4]) or ''
-if (redis.call('get', KEYS[3]) or '') ~= ARGV[2] then
+local holder = redis.call('get', KEYS[3]) or ''
+if holder:sub(1, #ARGV[2]) ~= ARGV[2] or (ARGV[2] == '' and holder ~= '') then
   return 0
 end
 if ARGV[2] ~= '' then
   redis.call('del', KEYS[3])
 end
-if other == ARGV[2] then
+if other ~= '' and other == holder then
   redis.call('del', KEYS[4])
 elseif other ~= '' then
   return 0 -- an old client has leased it too
