@@ -60,7 +60,7 @@ func newBatchPut(queue, klass string, data any, options []PutOption) (*put, erro
 		return nil, invalid("put", p.options.jid,
 			"DependsOn can't be used with a batch: add members to it")
 	}
-	p.options.opensBatch = true
+	p.options.opensBatch, p.options.batchSize = true, new(wire.Number)
 	return p, nil
 }
 

@@ -166,7 +166,7 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 		return err
 	}
 	if reply == nil {
-		return &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+		return noSuchJob(op, jid)
 	}
 	state, ok := reply.(string)
 	if !ok {

@@ -112,7 +112,7 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 		return data, nil
 	}
 	codec := c.codecs[0]
-	encoded, key, err := codec.Encode(klass, []byte(data))
+	encoded, key, err := safeEncode(codec, klass, []byte(data))
 	if err != nil {
 		return "", &Error{Op: op, Code: CodeInvalid, JID: jid, Err: err,
 			Message: fmt.Sprintf("the %s can't be encoded: %v", what, err)}
@@ -122,6 +122,26 @@ func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	}
 	raw, err := json.Marshal(envelope{codec.Name() + ":" + key, encoded})
 	return string(raw), err // which is nil: the fields always marshal
+}
+
+// safeEncode encodes data; a panic of the codec, a user's, becomes an error.
+func safeEncode(codec Codec, klass string, data []byte) (encoded []byte, key string, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%q panicked: %v", codec.Name(), value)
+		}
+	}()
+	return codec.Encode(klass, data)
+}
+
+// safeDecode decodes data; a panic of the codec, a user's, becomes an error.
+func safeDecode(codec Codec, key string, encoded []byte) (data []byte, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%q panicked: %v", codec.Name(), value)
+		}
+	}()
+	return codec.Decode(key, encoded)
 }
 
 // encodePut encodes the data of a job to be put.
@@ -141,7 +161,7 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 		if codec.Name() != name {
 			continue
 		}
-		data, err := codec.Decode(key, e.Bytes)
+		data, err := safeDecode(codec, key, e.Bytes)
 		if err == nil && !json.Valid(data) {
 			err = fmt.Errorf("%q returned what is not JSON", name)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/qless/qless-go/internal/wire"
 )
 
-// The settings of a namespace. Times are in seconds. A queue has two settings of its own: see
-// [Queue.SetHeartbeat] and [Queue.SetMaxConcurrency].
+// The settings of a namespace. Times are in seconds. A queue has three settings of its own: see
+// [Queue.SetHeartbeat], [Queue.SetMaxConcurrency] and [Queue.SetMaxRate].
 const (
 	// ConfigApplication is a name for people to read. Defaults to "qless".
 	ConfigApplication = "application"
@@ -77,6 +77,7 @@ const (
 const (
 	suffixHeartbeat      = "-heartbeat"
 	suffixMaxConcurrency = "-max-concurrency"
+	suffixMaxRate        = "-max-rate"
 )
 
 // A kind is a kind of value that a setting can have.
@@ -89,6 +90,7 @@ const (
 	kindSeconds       // not negative
 	kindLockTime      // seconds, more than 0
 	kindSwitch        // 1 or 0
+	kindRate          // "n/seconds"
 )
 
 // settings describes the known settings, by name. The default of some is to have no value.
@@ -116,6 +118,7 @@ var settings = map[string]struct {
 var queueSettings = map[string]kind{
 	suffixHeartbeat:      kindLockTime,
 	suffixMaxConcurrency: kindCount,
+	suffixMaxRate:        kindRate,
 }
 
 // A Config gives access to the settings of a namespace, which all its clients share.
@@ -166,8 +169,8 @@ func (c *Config) All(ctx context.Context) (map[string]string, error) {
 }
 
 // Set changes a setting. The value is a number, a string, for a setting in seconds also a
-// [time.Duration], or true or false for [ConfigSyncEnabled]. An unknown name and a value that the setting can't have, such as a negative one,
-// are [ErrInvalid].
+// [time.Duration], or true or false for [ConfigSyncEnabled]. An unknown name and a value that the
+// setting can't have, such as a negative one, are [ErrInvalid].
 func (c *Config) Set(ctx context.Context, name string, value any) error {
 	if err := checkName("config.set", "name", name); err != nil {
 		return err
@@ -260,6 +263,61 @@ func (q *Queue) MaxConcurrency(ctx context.Context) (int, error) {
 	return max(0, wire.AsNumber(limit).Int()), err
 }
 
+// SetMaxRate sets how many of the queue's jobs may be started in any period of the length per, by
+// all workers together. Scripts of other clients don't look at it. The others stay waiting. A job
+// that is started again, after a retry or a lost lock, counts again. An n of 0 or -1 means that
+// there is no limit; otherwise it is at most 1,000,000, and per is from 1 ms to 366 days.
+func (q *Queue) SetMaxRate(ctx context.Context, n int, per time.Duration) error {
+	if err := q.check("config.set"); err != nil {
+		return err
+	}
+	if n == 0 || n == -1 {
+		return q.client.Config().Unset(ctx, q.name+suffixMaxRate)
+	}
+	rate := strconv.Itoa(n) + "/" + strconv.FormatFloat(per.Seconds(), 'f', -1, 64)
+	return q.client.Config().Set(ctx, q.name+suffixMaxRate, rate)
+}
+
+// MaxRate returns how many of the queue's jobs may be started in any time of the length per, or 0 if
+// there is no limit.
+func (q *Queue) MaxRate(ctx context.Context) (n int, per time.Duration, err error) {
+	if err := q.check("config.get"); err != nil {
+		return 0, 0, err
+	}
+	text, err := q.client.Config().Get(ctx, q.name+suffixMaxRate)
+	if err != nil || text == "" {
+		return 0, 0, err
+	}
+	n, per, err = parseRate(q.name+suffixMaxRate, text)
+	if err != nil { // it is ignored, as in the scripts
+		return 0, 0, nil
+	}
+	return n, per, nil
+}
+
+// NextStart returns when the max-rate of the queue ([Queue.SetMaxRate]) allows the next job to be
+// started, or zero if that is now.
+func (q *Queue) NextStart(ctx context.Context) (time.Time, error) {
+	if err := q.check(opLimitInfo); err != nil {
+		return time.Time{}, err
+	}
+	info, err := q.client.limitInfo(ctx, "", q.name)
+	return info.Next, err
+}
+
+// parseRate reads a number of jobs and a time in seconds, with a slash between them.
+func parseRate(name, text string) (n int, per time.Duration, err error) {
+	count, seconds, _ := strings.Cut(text, "/")
+	n, err = strconv.Atoi(count)
+	length, problem := strconv.ParseFloat(seconds, 64)
+	if err != nil || problem != nil || n < 1 || n > maxRate ||
+		!(length >= 0.001 && length <= maxPer.Seconds()) {
+		return 0, 0, invalid("config.set", "", "%s must be like 10/60, which is a number from 1 to "+
+			"%d and a time from 0.001 to %.0f seconds, not %q", name, maxRate, maxPer.Seconds(), text)
+	}
+	return n, wire.Number(length).Duration(), nil
+}
+
 // kindOf returns the kind of a setting, or an error that suggests an existing name.
 func kindOf(name string) (kind, error) {
 	if setting, known := settings[name]; known {
@@ -292,6 +350,10 @@ func (k kind) write(name string, value any) (string, error) {
 	}
 	if k == kindSwitch {
 		return writeSwitch(name, value)
+	}
+	if k == kindRate {
+		_, _, err := parseRate(name, text)
+		return text, err
 	}
 	if isDuration && (k == kindCount || k == kindFactor) {
 		return "", invalid("config.set", "", "%s must be a number, not %v", name, value)

@@ -31,6 +31,8 @@ type jobReply struct {
 	PoppedAt     wire.Text               `json:"popped_at"`
 	Options      jobOptions              `json:"x"`
 	Progress     *progressReply          `json:"progress"`
+	Parked       wire.Text               `json:"parked"`
+	Due          wire.Number             `json:"due"`
 }
 
 type failureReply struct {
@@ -140,6 +142,8 @@ func (r *jobReply) job(c *Client) *Job {
 		Dependencies: wire.Strings(r.Dependencies),
 		SpawnedFrom:  string(r.SpawnedFrom),
 		client:       c,
+		Due:          r.Due.Time(),
+		Parked:       string(r.Parked),
 		Progress:     r.Progress.progress(),
 		put:          r.PutAt.Time(),
 		since:        string(r.PoppedAt),

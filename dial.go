@@ -25,7 +25,8 @@ import (
 // Dial checks that the server answers. If the user may run INFO, it also checks that the server is
 // Redis 6.2 or later and that, if it is part of a cluster, the namespace has a hash tag. If not, or
 // if the URL can't be used, the error is [ErrInvalid]. A replica, which takes no writes, is
-// [ErrUnavailable]. No error contains the password.
+// [ErrUnavailable]; but a server that can't save its data, and takes no writes until it can, is fine:
+// reads work. No error contains the password.
 func Dial(ctx context.Context, url string, options ...ClientOption) (*Client, error) {
 	parsed, err := parseURL(url)
 	if err != nil {
@@ -64,10 +65,10 @@ func look(ctx context.Context, options *redis.Options, namespace string) error {
 	if errors.As(context.Cause(ctx), &hint) {
 		return hint
 	}
-	if ping.Err() != nil {
+	if ping.Err() != nil && !redis.HasErrorPrefix(ping.Err(), "MISCONF") {
 		return undialed(ping.Err())
 	}
-	if ping.Val() == "" { // nothing was sent: there was no connection
+	if ping.Val() == "" && ping.Err() == nil { // nothing was sent: there was no connection
 		return undialed(err)
 	}
 	if info.Err() != nil {

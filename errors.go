@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/qless/qless-go/internal/redisx"
 )
 
@@ -21,6 +19,7 @@ const (
 	CodeExists        Code = "exists"
 	CodeFailed        Code = "failed"
 	CodeFinished      Code = "finished"
+	CodeFollowed      Code = "followed"
 	CodeHasDependents Code = "has_dependents"
 	CodeInvalid       Code = "invalid"
 	CodeLockLost      Code = "lock_lost"
@@ -30,6 +29,7 @@ const (
 	CodeNotFound      Code = "not_found"
 	CodeNotReplicated Code = "not_replicated"
 	CodeNotRunning    Code = "not_running"
+	CodeNotScheduled  Code = "not_scheduled"
 	CodeRunning       Code = "running"
 	CodeServer        Code = "server"
 	CodeStopped       Code = "stopped"
@@ -52,11 +52,15 @@ var (
 	// ErrFailed means that the job of a [CallFor] has failed for good.
 	ErrFailed error = &Error{Code: CodeFailed, Message: "the job has failed"}
 
-	// ErrFinished means that the job can't be withdrawn because it is complete or has failed.
+	// ErrFinished means that the job can't be withdrawn, or ended, because it is complete or has
+	// failed, or canceled because it is complete.
 	ErrFinished error = &Error{Code: CodeFinished, Message: "the job has ended"}
 
-	// ErrHasDependents means that a job can't be canceled because a job that is not being canceled
-	// depends on it.
+	// ErrFollowed means that a schedule can't be forgotten because a worker follows it.
+	ErrFollowed error = &Error{Code: CodeFollowed, Message: "a worker follows the schedule"}
+
+	// ErrHasDependents means that a job can't be canceled, or a failed one forgotten, because a job
+	// that is not being canceled depends on it.
 	ErrHasDependents error = &Error{
 		Code: CodeHasDependents, Message: "another job depends on it",
 	}
@@ -79,7 +83,7 @@ var (
 	// ErrNotFailed means that the job has not failed, so it can't be unfailed.
 	ErrNotFailed error = &Error{Code: CodeNotFailed, Message: "the job has not failed"}
 
-	// ErrNotFound means that there is no such job.
+	// ErrNotFound means that there is no such job or schedule.
 	ErrNotFound error = &Error{Code: CodeNotFound, Message: "no such job"}
 
 	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
@@ -92,7 +96,10 @@ var (
 	// worker was timed out.
 	ErrNotRunning error = &Error{Code: CodeNotRunning, Message: "the job is not running"}
 
-	// ErrRunning means that the job can't be withdrawn because a worker runs it.
+	// ErrNotScheduled means that the job is neither scheduled nor waiting to be popped.
+	ErrNotScheduled error = &Error{Code: CodeNotScheduled, Message: "the job is not scheduled"}
+
+	// ErrRunning means that the job can't be withdrawn, rescheduled or forgotten because a worker runs it.
 	ErrRunning error = &Error{Code: CodeRunning, Message: "the job is running"}
 
 	// ErrServer means that the server refused the command, for instance because it is out of
@@ -107,7 +114,8 @@ var (
 	// context.DeadlineExceeded holds as well. The command may still have run.
 	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 
-	// ErrUnfinished means that the job has no result yet: it is neither complete nor failed.
+	// ErrUnfinished means that the job has no result yet, or can't be forgotten: it is neither
+	// complete nor failed.
 	ErrUnfinished error = &Error{Code: CodeUnfinished, Message: "the job has not ended"}
 
 	// ErrWrongQueue means that the job is running in a queue other than the one named.
@@ -202,6 +210,11 @@ var codesByWords = []Code{
 // whatCancelSays ends the message that a job is not canceled because of another one.
 const whatCancelSays = " but is not mentioned to be canceled"
 
+// noSuchJob returns the error of a call on a job that does not exist.
+func noSuchJob(op, jid string) *Error {
+	return &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+}
+
 // codeOf returns the code for a script's message.
 func codeOf(message string) Code {
 	words := whatScriptsSay.FindStringSubmatch(message)
@@ -236,14 +249,13 @@ func wrap(op, jid string, err error) error {
 	if errors.As(err, &already) {
 		return err
 	}
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return &Error{Op: op, Code: CodeUnavailable, JID: jid, Message: err.Error(), Err: err}
+	var m []string
+	if redisx.IsAnswer(err) {
+		m = scriptError.FindStringSubmatch(err.Error())
 	}
-	m := scriptError.FindStringSubmatch(err.Error())
 	if m == nil {
 		code := CodeServer
-		if redisx.NeverRan(err) {
+		if redisx.IsUnanswered(err) {
 			code = CodeUnavailable
 		}
 		return &Error{Op: op, Code: code, JID: jid, Message: err.Error(), Err: err}

@@ -25,6 +25,15 @@ const (
 	EventPut         EventKind = "put"          // put into a queue
 )
 
+// Events of which the scripts of other clients say nothing, nor do they say that a job is out of
+// retries, unless a worker has lost it.
+const (
+	EventPaused   EventKind = "paused"   // a queue gives no jobs
+	EventSpawned  EventKind = "spawned"  // a recurring job, JID, has put Count jobs
+	EventUnfailed EventKind = "unfailed" // Count failed jobs are in a queue again; JID if it is one
+	EventUnpaused EventKind = "unpaused" // a queue gives jobs again
+)
+
 // More events of tracked jobs.
 const (
 	EventPopped  EventKind = "popped"
@@ -48,6 +57,7 @@ type Event struct {
 	Worker  string    `json:"worker,omitempty"`  // the worker that lost or failed it
 	Group   string    `json:"group,omitempty"`   // the failure group
 	Message string    `json:"message,omitempty"` // why it failed
+	Count   int       `json:"count,omitempty"`   // how many jobs
 	Option  string    `json:"option,omitempty"`  // the setting
 	Value   string    `json:"value,omitempty"`   // what it was set to
 
@@ -84,11 +94,11 @@ func (c *Client) eventChannels() []string {
 		"log", EventCanceled, EventCompleted, EventFailed, EventPopped, EventPut, EventStalled,
 		EventTrack, EventUntrack,
 	}
-	channels := make([]string, len(kinds))
+	channels := make([]string, len(kinds), len(kinds)+1)
 	for i, kind := range kinds {
 		channels[i] = c.prefix + string(kind)
 	}
-	return channels
+	return append(channels, c.prefix+channelMore)
 }
 
 func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
@@ -131,22 +141,23 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 }
 
 // decodeEvent decodes a published message. A message about a tracked job is its jid; messages on
-// the log and to a worker are JSON.
+// the logs and to a worker are JSON.
 func (c *Client) decodeEvent(channel, payload string) Event {
 	channel = strings.TrimPrefix(channel, c.prefix)
-	if channel != channelLog && !strings.HasPrefix(channel, "w:") {
+	if channel != channelLog && channel != channelMore && !strings.HasPrefix(channel, "w:") {
 		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
 	}
 	var decoded struct {
-		Event   wire.Text `json:"event"`
-		JID     wire.Text `json:"jid"`
-		Queue   wire.Text `json:"queue"`
-		To      wire.Text `json:"to"`
-		Worker  wire.Text `json:"worker"`
-		Group   wire.Text `json:"group"`
-		Message wire.Text `json:"message"`
-		Option  wire.Text `json:"option"`
-		Value   wire.Text `json:"value"`
+		Event   wire.Text   `json:"event"`
+		JID     wire.Text   `json:"jid"`
+		Queue   wire.Text   `json:"queue"`
+		To      wire.Text   `json:"to"`
+		Worker  wire.Text   `json:"worker"`
+		Group   wire.Text   `json:"group"`
+		Message wire.Text   `json:"message"`
+		Count   wire.Number `json:"count"`
+		Option  wire.Text   `json:"option"`
+		Value   wire.Text   `json:"value"`
 	}
 	if err := json.Unmarshal([]byte(payload), &decoded); err != nil {
 		c.logger.Warn("qless: an event is no JSON", "channel", channel, "payload", payload)
@@ -159,6 +170,7 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Worker:  string(decoded.Worker),
 		Group:   string(decoded.Group),
 		Message: string(decoded.Message),
+		Count:   decoded.Count.Int(),
 		Option:  string(decoded.Option),
 		Value:   string(decoded.Value),
 		channel: channel,

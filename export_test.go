@@ -51,11 +51,7 @@ func DecodeReplies(reply any) []any {
 }
 
 // WaitingPuts returns how many puts wait for the one that is in flight.
-func (c *Client) WaitingPuts() int {
-	c.batcher.mu.Lock()
-	defer c.batcher.mu.Unlock()
-	return len(c.batcher.waiting)
-}
+func (c *Client) WaitingPuts() int { return c.batcher.Waiting() }
 
 // As returns a client with another worker name.
 func (c *Client) As(worker string) *Client { return c.as(worker) }
@@ -67,3 +63,9 @@ func (c *Client) Send(ctx context.Context, op, jid string, args []any) (any, err
 
 // Wakes reports whether the script that published the event also wakes a worker.
 func (e Event) Wakes() bool { return e.wakes }
+
+// WaitingEnds returns how many ends wait for the one that is in flight.
+func (c *Client) WaitingEnds() int { return c.endBatcher.Waiting() }
+
+// WaitingCompletes returns how many calls that complete jobs wait for the one that is in flight.
+func (c *Client) WaitingCompletes() int { return c.completeBatcher.Waiting() }

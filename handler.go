@@ -3,6 +3,8 @@ package qless
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,7 +23,7 @@ import (
 // fails the job, with its stack as the message.
 //
 // The context inherits the values of the context that the worker was started with, and
-// [ClientFromContext] returns the worker's client. It ends when the job's lock is lost, the job is
+// [ClientFromContext] returns the worker's client, and [Logger] a logger for the job. It ends when the job's lock is lost, the job is
 // canceled or exceeds its MaxRunTime, or the worker is stopped; [context.Cause] returns which. Once
 // the lock is lost, the handler's result has no effect. A handler that exceeds its MaxRunTime still
 // has the lock and completes the job by returning nil. If it returns the context's error instead,
@@ -142,6 +144,16 @@ func (m *mux) find(klass string) *route {
 
 // isEmpty reports whether no handler is registered.
 func (m *mux) isEmpty() bool { return len(m.exact)+len(m.prefixes) == 0 }
+
+// klasses returns the klasses and patterns that have a handler, sorted.
+func (m *mux) klasses() []string {
+	klasses := slices.Collect(maps.Keys(m.exact))
+	for prefix := range m.prefixes {
+		klasses = append(klasses, prefix+"*")
+	}
+	slices.Sort(klasses)
+	return klasses
+}
 
 // clientKey is the context key for the worker's client.
 type clientKey struct{}

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"maps"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -66,20 +67,77 @@ func (c *callOptions) checkHeaders(op string) error {
 // WithHeaders sets a function that returns headers for each job that the client puts: alone or with
 // others, or for a [Schedule]. It gets the context of the call; what it returns is copied.
 // Headers that the call gives the job win over those with the same key, and Headers(nil) keeps the
-// job without any. Neither [Next] nor [Job.Move] asks it, as the job has its headers already.
+// job without any. Neither [Job.Next] nor [Job.Move] asks it, as the job has its headers already:
+// see [WithNextHeaders].
 //
 // The function is called by the goroutine that puts, so it must be safe for concurrent use if
-// several do.
+// several do. Used several times, all functions are called, and the last one that returns a key
+// decides.
 func WithHeaders(headers func(ctx context.Context) map[string]string) ClientOption {
-	return func(c *Client) { c.headers = headers }
+	return func(c *Client) {
+		if headers != nil {
+			c.headerFuncs = append(slices.Clip(c.headerFuncs), headers)
+		}
+	}
+}
+
+// WithNextHeaders sets a function that returns the headers with which a job goes on by [Job.Next],
+// such as those with the context of the run that sends it on. It gets the context of the call and
+// a copy of the headers that the job has, or nil if the call gives it headers: those are added to
+// what it returns, and win. It is not asked if the call has Headers(nil), nor for a handler that
+// returns [Next], to which a middleware can add headers. If the job would have more than 8 KiB of
+// headers, it goes on with those that it would have without the function.
+//
+// The function must be safe for concurrent use.
+func WithNextHeaders(
+	headers func(ctx context.Context, headers map[string]string) map[string]string,
+) ClientOption {
+	return func(c *Client) { c.nextHeaders = headers }
+}
+
+// addNextHeaders gives a job that goes on the headers of [WithNextHeaders].
+func (j *Job) addNextHeaders(ctx context.Context, o *callOptions) {
+	if j.client.nextHeaders == nil || o.noHeaders && len(o.headers) == 0 {
+		return
+	}
+	var own map[string]string
+	if len(o.headers) == 0 {
+		own = maps.Clone(j.Headers)
+	}
+	all := callOptions{headers: maps.Clone(j.client.nextHeaders(ctx, own))}
+	if len(o.headers) > 0 {
+		all.addHeaders(o.headers)
+	}
+	if len(all.headers) > 0 && all.checkHeaders("complete") == nil {
+		o.headers = all.headers
+	}
+}
+
+// headersFor returns what the functions of [WithHeaders] give to a job.
+func (c *Client) headersFor(ctx context.Context) map[string]string {
+	all := map[string]string{}
+	for _, headers := range c.headerFuncs {
+		maps.Copy(all, headers(ctx))
+	}
+	return all
+}
+
+// safeHeadersFor is headersFor, with what it has so far if one of the functions panics.
+func (c *Client) safeHeadersFor(ctx context.Context) (all map[string]string) {
+	all = map[string]string{}
+	defer panicHarmless(c.logger, "a function for headers")
+	for _, headers := range c.headerFuncs {
+		maps.Copy(all, headers(ctx))
+	}
+	return all
 }
 
 // addHeaders gives a job to be put the headers of [WithHeaders].
 func (c *Client) addHeaders(ctx context.Context, p *put) error {
-	if c.headers == nil || p.options.noHeaders {
+	if c.headerFuncs == nil || p.options.noHeaders {
 		return nil
 	}
-	headers := maps.Clone(c.headers(ctx))
+	headers := c.headersFor(ctx)
 	if len(headers) == 0 {
 		return nil
 	}

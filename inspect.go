@@ -27,20 +27,28 @@ const (
 
 // args returns the offset and the limit as script arguments.
 func (r Range) args(op string) ([]any, error) {
+	offset, limit, err := r.bounds(op)
+	if err != nil {
+		return nil, err
+	}
+	return []any{strconv.Itoa(offset), strconv.Itoa(limit)}, nil
+}
+
+// bounds returns the offset and the limit, none of which is negative.
+func (r Range) bounds(op string) (offset, limit int, err error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
-		return nil, invalid(op, "", "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
+		return 0, 0, invalid(op, "", "the offset %d is not from 0 to %d", r.Offset, math.MaxInt32)
 	}
 	if r.Limit < -1 || r.Limit > maxLimit {
-		return nil, invalid(op, "", "the limit %d is not from -1 to %d", r.Limit, maxLimit)
+		return 0, 0, invalid(op, "", "the limit %d is not from -1 to %d", r.Limit, maxLimit)
 	}
-	limit := r.Limit
-	switch limit {
+	switch r.Limit {
 	case 0:
-		limit = defaultLimit
+		return r.Offset, defaultLimit, nil
 	case -1:
-		limit = maxLimit
+		return r.Offset, maxLimit, nil
 	}
-	return []any{strconv.Itoa(r.Offset), strconv.Itoa(limit)}, nil
+	return r.Offset, r.Limit, nil
 }
 
 // A Page is a part of a list.
@@ -158,17 +166,20 @@ func itemsOf(texts []wire.Text) []string {
 	return append([]string{}, wire.Strings(texts)...)
 }
 
+// withDue asks for when jobs are due, which the JSON for other clients does not say.
+const withDue = "x:due"
+
 // Job returns a job, or [ErrNotFound].
 func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "get", jid, jid)
+	reply, err := c.run(ctx, "get", jid, jid, withDue)
 	if err != nil {
 		return nil, err
 	}
 	if reply == nil {
-		return nil, &Error{Op: "get", Code: CodeNotFound, JID: jid, Message: "no such job"}
+		return nil, noSuchJob("get", jid)
 	}
 	job, err := decode[jobReply]("get", reply)
 	if err != nil {
@@ -185,7 +196,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if err := checkNames("multiget", "jid", jids); err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "multiget", "", anys(nil, jids...)...)
+	reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, jids...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +235,10 @@ type WorkerCounts struct {
 	Name    string `json:"name"`
 	Jobs    int    `json:"jobs"`    // whose locks last
 	Stalled int    `json:"stalled"` // whose locks have ended
+
+	// Info is what the worker says of itself. It is nil for one that says nothing, such as one of
+	// another language, a client that pops, or a [Worker] that has died more than 150 s ago.
+	Info *WorkerInfo `json:"info,omitempty"`
 }
 
 // WorkerJobs are the jids of the jobs that a worker holds.
@@ -235,22 +250,30 @@ type WorkerJobs struct {
 // Workers returns the workers seen lately, the latest first. Its cost grows with their number. A
 // job that [Job.Timeout] took from a worker is counted until that worker takes another one or
 // stops.
+//
+// A [Worker] says what it is when it starts, when it is paused, resumed or stopped, and once a
+// minute; that is the Info. One that has died loses it after 150 s, and leaves the list after
+// [ConfigMaxWorkerAge].
 func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
-	reply, err := c.run(ctx, "workers", "")
+	reply, err := c.run(ctx, "workers", "", "", "", "", "registered")
 	if err != nil {
 		return nil, err
 	}
 	replies, err := decode[wire.List[struct {
-		Name    wire.Text   `json:"name"`
-		Jobs    wire.Number `json:"jobs"`
-		Stalled wire.Number `json:"stalled"`
+		Name       wire.Text   `json:"name"`
+		Jobs       wire.Number `json:"jobs"`
+		Stalled    wire.Number `json:"stalled"`
+		Registered wire.Text   `json:"registered"`
 	}]]("workers", reply)
 	if err != nil {
 		return nil, err
 	}
 	workers := make([]WorkerCounts, len(replies))
 	for i, r := range replies {
-		workers[i] = WorkerCounts{Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int()}
+		workers[i] = WorkerCounts{
+			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
+			Info: parseWorkerInfo(string(r.Registered)),
+		}
 	}
 	return workers, nil
 }
@@ -272,8 +295,8 @@ func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error
 	return WorkerJobs{Jobs: itemsOf(r.Jobs), Stalled: itemsOf(r.Stalled)}, err
 }
 
-// Deregister removes workers from the list of known workers. They keep their locks. No name at all
-// is [ErrInvalid].
+// Deregister removes workers from the list of known workers. They keep their locks, and a [Worker]
+// that runs is listed again within a minute. No name at all is [ErrInvalid].
 func (c *Client) Deregister(ctx context.Context, workers ...string) error {
 	if err := checkNames("worker.deregister", "worker name", workers); err != nil {
 		return err

@@ -47,6 +47,10 @@ const (
 // A Job that did not come from a client, such as Job{} or one decoded from JSON, has no client: its
 // methods that take a context return [ErrInvalid].
 type Job struct {
+	// BatchSize is how many members the batch has got whose callback the job is, or nil if it is
+	// none: see [Client.NewBatch].
+	BatchSize *int `json:"batch_size,omitempty"`
+
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
 	// Complete, Next, Fail, Retry, Release, Heartbeat and Move.
 	Data json.RawMessage `json:"data,omitempty"`
@@ -56,6 +60,10 @@ type Job struct {
 
 	// Dependents are the jids of the jobs that wait for this one, in no particular order.
 	Dependents []string `json:"dependents,omitempty"`
+
+	// Due is when a scheduled job falls due, and when the delay ends of a job that waits for others.
+	// It is zero for other jobs, in a handler, and in lists but those of [Client.Jobs].
+	Due time.Time `json:"due,omitzero"`
 
 	// Expires is when the lock of a running job ends, or zero if it has none.
 	Expires time.Time `json:"expires,omitzero"`
@@ -68,6 +76,9 @@ type Job struct {
 	// was last complete.
 	Failure *Failure `json:"failure,omitempty"`
 
+	// GoneBy is when the job is gone, whatever its state, or zero: see [TTL].
+	GoneBy time.Time `json:"gone_by,omitzero"`
+
 	// Headers are texts that travel with the job: see [Header].
 	Headers map[string]string `json:"headers,omitempty"`
 
@@ -77,16 +88,42 @@ type Job struct {
 	// JID is the job's id.
 	JID string `json:"jid"`
 
+	// KeepFailedFor is for how long the job is kept after it has failed, or [Forever], or nil if the
+	// configuration decides: see [KeepFailedFor].
+	KeepFailedFor *time.Duration `json:"keep_failed_for,omitempty"`
+
+	// KeepFor is for how long the job is kept after it is complete, or nil if the configuration
+	// decides: see [KeepFor].
+	KeepFor *time.Duration `json:"keep_for,omitempty"`
+
 	// Klass names the work to do.
 	Klass string `json:"klass"`
 
+	// Limits are the limits that the job needs room in to be started: see [Limits].
+	Limits []string `json:"limits,omitempty"`
+
 	// LockTime is how long each lock on the job lasts, or 0 if the queue decides: see [LockTime].
 	LockTime time.Duration `json:"lock_time,omitempty"`
+
+	// Ends is how many calls of [Client.End] there were with a TryAgain, since the job was last put
+	// or unfailed after it had ended.
+	Ends int `json:"ends,omitempty"`
+
+	// OnFailure says what becomes of the job when one that it waits for fails, or is empty if no put
+	// has said so: see [OnFailure].
+	OnFailure OnFailure `json:"on_failure,omitempty"`
+
+	// OnLost is where the job goes when its worker has lost its lock, or empty if that is [First].
+	OnLost Place `json:"on_lost,omitempty"`
 
 	// Parents are the jids of the jobs that this one was put to wait for, if it was put with an
 	// [OnFailure]: of [DependsOn], in that order, complete or not. Jobs that [Job.Depend] added are
 	// not among them.
 	Parents []string `json:"parents,omitempty"`
+
+	// Parked is the one of its Limits that had no room for the job, or empty unless it waits for
+	// that. Its State is [StateScheduled] meanwhile.
+	Parked string `json:"parked,omitempty"`
 
 	// Priority decides which job is popped first: the one with the higher priority. Other clients
 	// may store any number: it is rounded down and limited to what an int holds, and the server
@@ -112,6 +149,9 @@ type Job struct {
 	// SpawnedFrom is the jid of the recurring job that put this one, if any.
 	SpawnedFrom string `json:"spawned_from_jid,omitempty"`
 
+	// StartBy is by when a worker must have been given the job, or zero: see [StartBy].
+	StartBy time.Time `json:"start_by,omitzero"`
+
 	// State is the job's state.
 	State State `json:"state"`
 
@@ -124,10 +164,17 @@ type Job struct {
 	// Tracked reports whether the job is tracked ([Job.Track]).
 	Tracked bool `json:"tracked"`
 
+	// Unique is the unique key that the job was put with, or nil if it has none. Whether it holds the
+	// key is another matter: see [Unique] and [Client.Holder].
+	Unique *UniqueClaim `json:"unique,omitempty"`
+
 	// Until is when the job's life ends, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor],
 	// whichever holds in its State, or zero if it does not end. [StartBy] does not hold while the
 	// job runs.
 	Until time.Time `json:"until,omitzero"`
+
+	// Weight is how many turns its Tenant gets, or 0 if it has none: see [FairWeight].
+	Weight float64 `json:"weight,omitempty"`
 
 	// Worker is the name of the worker that has the job, or had it when it was timed out.
 	Worker string `json:"worker,omitempty"`
@@ -288,6 +335,7 @@ func (j *Job) Next(ctx context.Context, queue string, options ...NextOption) err
 	if err := o.check("complete"); err != nil {
 		return err
 	}
+	j.addNextHeaders(ctx, &o)
 	return j.complete(ctx, nextOutcome(queue, &o), o.nextArgs()...)
 }
 
@@ -411,11 +459,15 @@ func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 
 // Unfail puts a failed job back into its own queue with fresh retries. A job that has not failed is
 // [ErrNotFailed].
-func (j *Job) Unfail(ctx context.Context) error {
+func (j *Job) Unfail(ctx context.Context, options ...UnfailOption) error {
 	if err := j.usable("unfail.job"); err != nil {
 		return err
 	}
-	_, err := j.client.run(ctx, "unfail.job", j.JID, j.JID)
+	pairs, err := unfailArgs("unfail.job", options)
+	if err != nil {
+		return err
+	}
+	_, err = j.client.run(ctx, "unfail.job", j.JID, anys([]any{j.JID}, pairs...)...)
 	return err
 }
 

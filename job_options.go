@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -11,18 +12,21 @@ import (
 // one field of the job's hash: letters that say which options there are, a bar, and this as JSON.
 // See lua/lib/options.lua.
 type jobOptions struct {
-	Batch    *batchOption      `json:"b,omitempty"`
-	Fair     *fairShare        `json:"g,omitempty"`
-	Headers  map[string]string `json:"h,omitempty"`
-	LockTime wire.Number       `json:"l,omitempty"` // in seconds
-	OnLost   Place             `json:"q,omitempty"`
-	Policy   *policy           `json:"f,omitempty"`
-	Unique   *claim            `json:"u,omitempty"`
-	Waited   bool              `json:"-"` // has a letter only
+	Batch    *batchOption         `json:"b,omitempty"`
+	Fair     *fairShare           `json:"g,omitempty"`
+	Headers  map[string]string    `json:"h,omitempty"`
+	Limits   wire.List[wire.Text] `json:"c,omitempty"`
+	LockTime wire.Number          `json:"l,omitempty"` // in seconds
+	OnLost   Place                `json:"q,omitempty"`
+	Policy   *policy              `json:"f,omitempty"`
+	Unique   *claim               `json:"u,omitempty"`
+	Waited   bool                 `json:"-"`           // has a letter only
+	Ends     wire.Number          `json:"n,omitempty"` // written by the server only
 
 	// Times, or in a put seconds from then.
 	StartBy *wire.Number `json:"s,omitempty"`
 	TTL     *wire.Number `json:"t,omitempty"`
+	AsTimes string       `json:"a,omitempty"` // the letters of those that a put says as times
 
 	// In seconds.
 	KeepFor       *wire.Number `json:"k,omitempty"`
@@ -42,6 +46,9 @@ func (o *jobOptions) letters() string {
 	}
 	if len(o.Headers) > 0 {
 		letters = append(letters, 'h')
+	}
+	if len(o.Limits) > 0 {
+		letters = append(letters, 'c')
 	}
 	if o.LockTime > 0 {
 		letters = append(letters, 'l')
@@ -102,16 +109,23 @@ func parseJobOptions(text string) jobOptions {
 // apply sets the fields of a job that show its options. The others are set already.
 func (o *jobOptions) apply(j *Job) {
 	j.Headers = o.Headers
-	if o.Fair != nil {
-		j.Tenant = string(o.Fair.Tenant)
+	if o.Batch != nil {
+		size := o.Batch.Total.Int()
+		j.BatchSize = &size
 	}
+	if o.Fair != nil {
+		j.Tenant, j.Weight = string(o.Fair.Tenant), float64(cmp.Or(o.Fair.Weight, 1))
+	}
+	j.Unique = o.Unique.shown()
+	j.OnLost = o.OnLost
+	j.Limits = wire.Strings(o.Limits)
 	j.LockTime = max(o.LockTime.Duration(), 0)
+	j.Ends = max(o.Ends.Int(), 0)
 	if o.Policy != nil {
+		j.OnFailure = o.Policy.Do
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
 	}
-	if o.RunFor != nil {
-		j.RunFor = max(o.RunFor.Duration(), 0)
-	}
+	o.applyLifetimes(j)
 	j.Until = o.until(j)
 }
 
@@ -120,12 +134,13 @@ func (o *jobOptions) apply(j *Job) {
 func (c *callOptions) storedArgs() []string {
 	var args []string
 	o := jobOptions{
-		Fair: c.fair.share(), Headers: c.headers, Policy: c.policy(), Unique: c.claim, Waited: c.waited,
+		Fair: c.fair.share(), Headers: c.headers, Limits: c.limits.stored(), Policy: c.policy(),
+		Unique: c.claim, Waited: c.waited,
 	}
 	c.storeLock(&o)
 	c.storeLifetimes(&o)
-	if c.opensBatch {
-		o.Batch = &batchOption{}
+	if c.batchSize != nil {
+		o.Batch = &batchOption{Total: *c.batchSize}
 	}
 	if text := o.text(); text != "" {
 		args = append(args, "o", text)

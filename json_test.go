@@ -120,7 +120,7 @@ func TestJSONOfWhatObserversReceive(t *testing.T) {
 			DependsOn: []string{"a"}, Priority: &priority, Tags: []string{"t"},
 		},
 		`{"event":"ended","time":"2024-01-02T12:00:00Z","worker":"w","jid":"j","klass":"K","queue":"q",` +
-			`"attempt":2,"waited":1,"ran":0.5,"outcome":{"action":"fail","group":"g","error":"why"},` +
+			`"attempt":2,"waited":1,"ran":0.5,"outcome":{"action":"fail","group":"g","error":"why"},"ending":"lost",` +
 			`"error":"lost"}`: qless.JobEvent{
 			Kind: qless.JobEnded, Time: noon, Worker: "w", JID: "j", Klass: "K", Queue: "q", Attempt: 2,
 			Waited: time.Second, Ran: 500 * time.Millisecond, Err: errors.New("lost"),

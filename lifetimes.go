@@ -1,7 +1,6 @@
 package qless
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -128,9 +127,29 @@ func (c *callOptions) storeLifetimes(o *jobOptions) {
 	o.StartBy, o.TTL = seconds(c.startBy), seconds(c.ttl)
 	o.KeepFor, o.KeepFailedFor = seconds(c.keepFor), seconds(c.keepFailedFor)
 	o.RunFor = seconds(c.runFor)
+	c.lifeEnds.store(o)
 	if c.keepFailedFor != nil && *c.keepFailedFor == Forever {
 		forever := wire.Number(Forever)
 		o.KeepFailedFor = &forever
+	}
+}
+
+// applyLifetimes sets the fields of a job that show its lifetimes.
+func (o *jobOptions) applyLifetimes(j *Job) {
+	j.StartBy, j.GoneBy = timeOf(o.StartBy), timeOf(o.TTL)
+	keep := func(n *wire.Number) *time.Duration {
+		if n == nil {
+			return nil
+		}
+		d := Forever * time.Nanosecond
+		if *n >= 0 {
+			d = durationOf(float64(*n))
+		}
+		return &d
+	}
+	j.KeepFor, j.KeepFailedFor = keep(o.KeepFor), keep(o.KeepFailedFor)
+	if o.RunFor != nil {
+		j.RunFor = max(o.RunFor.Duration(), 0)
 	}
 }
 
@@ -204,37 +223,4 @@ func (j *Job) ended() time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// Sweep clears away what nobody else has come across, and returns how many jobs it has dealt with:
-//
-//   - jobs whose lives have ended, by [StartBy], [TTL], [KeepFor] or [KeepFailedFor]: at most 100;
-//   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
-//     [ConfigJobsFailedHistoryCount];
-//   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
-//     failed it, which tell nobody, or one failure was too large to reach all of them.
-//
-// For the last two, a call looks at about 100 failed jobs, and the next call goes on where it
-// stopped. Without anything to do, it costs the server 3 commands.
-//
-// A job whose life has ended is never given to a worker, swept or not. A program that relies on
-// the rest, such as on a handler that ends at its TTL, calls Sweep from time to time, for instance
-// every second. Several may do so.
-func (c *Client) Sweep(ctx context.Context) (int, error) {
-	reply, err := c.run(ctx, "sweep", "")
-	if err != nil {
-		return 0, err
-	}
-	return decodeInt("sweep", reply)
-}
-
-// Sweep sweeps all shards, as [Client.Sweep] does, and returns how many jobs it has dealt with. If
-// a shard fails, the others are swept.
-func (s *Shards) Sweep(ctx context.Context) (int, error) {
-	swept, err := ask(s.clients, func(c *Client) (int, error) { return c.Sweep(ctx) })
-	sum := 0
-	for _, n := range swept {
-		sum += n
-	}
-	return sum, err
 }

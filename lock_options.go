@@ -37,11 +37,14 @@ const (
 	// First hands out the job before all others of its queue. It is the default.
 	First Place = "first"
 
-	// Last makes the job the last of its priority, as if it had been put now.
+	// Last makes the job the last of its priority, as if it had been put now. Lost together, jobs
+	// keep the order in which their locks ended. One with a [Delay] comes by when it fell due.
 	Last Place = "last"
 
-	// InPlace puts the job back among those of its priority by when it was put. Jobs that were put
-	// by one [Queue.PutMany] may change their order.
+	// InPlace puts the job back among those of its priority by when it was put or, with a delay or
+	// an [At], fell due. Such a job also has that place before it is lost: a job with an At in the
+	// past precedes those that were put since then. Jobs that were put by one [Queue.PutMany] may
+	// change their order.
 	InPlace Place = "place"
 )
 

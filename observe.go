@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/qless/qless-go/internal/script"
+	"github.com/qless/qless-go/internal/wire"
 )
 
 // A Call is one command that a client has sent to the server, with its result.
 type Call struct {
-	// Command is the qless command, such as "put". Subscriptions are "subscribe". Commands
-	// that set up a connection, such as PING and INFO, are not observed.
+	// Command is the qless command, such as "put". Subscriptions are "subscribe", and a call of
+	// [Client.Receive] is "receive". Commands that set up a connection, such as PING and INFO, are
+	// not observed.
 	Command string
 
 	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if
@@ -27,7 +32,7 @@ type Call struct {
 	Count int
 
 	// Duration is how long the reply took. Commands that were sent together have the duration of
-	// the whole exchange.
+	// the whole exchange. That of "receive" has the time in which there was no job.
 	Duration time.Duration
 
 	// Err is an [*Error], or nil if the command succeeded.
@@ -52,9 +57,100 @@ func (c Call) MarshalJSON() ([]byte, error) {
 // safe for concurrent use.
 //
 // Puts of several goroutines that go together are one call, "put.many", with the values of the
-// first one's context.
+// first one's context. [WithPutObserver] sees each put. Calls of [Client.Receive] ask the server
+// together, too: what they send ("reserve", "finish") has a context of the client's, and each of
+// them is a call of its own, "receive", when it returns, with its context, the jobs that it got,
+// and the time that it waited for them.
+//
+// Used several times, all functions are called, in their order. If one panics in a goroutine of a
+// worker or a receiver, that is logged, and those after it are not called; elsewhere, the caller gets
+// the panic.
 func WithObserver(observe func(ctx context.Context, call Call)) ClientOption {
-	return func(c *Client) { c.observe = observe }
+	return func(c *Client) { c.observe = both(c.observe, observe) }
+}
+
+// both returns a function that calls two, either of which may be nil.
+func both(first, second func(context.Context, Call)) func(context.Context, Call) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, call Call) {
+		first(ctx, call)
+		second(ctx, call)
+	}
+}
+
+// WithPutObserver sets a function that is called before each call that puts jobs: [Queue.Put],
+// [Queue.PutMany], [Queue.Call] and [CallFor], [Client.NewBatch], [Batch.Add] and
+// [Client.RunSchedule], and those of [Shards], once for each shard. Its argument describes the put:
+// the Command is "put", or "put.many" for PutMany and Add.
+//
+// The jobs are put with the context that it returns, which the function of [WithHeaders] gets too:
+// so a span that begins here can go into the headers of the jobs. What it returns as done, unless
+// nil, is called when the put is over, with the JID, the Duration and the Err. Arguments that are
+// invalid by themselves are refused before.
+//
+// Unlike the function of [WithObserver], it sees each put, also when several go together. It does
+// not see what the schedules of workers put. Used several times, all functions are called, in their
+// order, each with the context of the one before; those for the end in the opposite order. It must
+// be safe for concurrent use.
+func WithPutObserver(
+	begin func(ctx context.Context, put Call) (_ context.Context, done func(put Call)),
+) ClientOption {
+	return func(c *Client) {
+		if begin != nil {
+			c.putObservers = append(slices.Clip(c.putObservers), begin)
+		}
+	}
+}
+
+// beginPut calls the put observers for jobs of one queue. The function that it returns takes the
+// jid of a single job, and the error.
+func (c *Client) beginPut(
+	ctx context.Context, command string, puts ...*put,
+) (context.Context, func(jid string, err error)) {
+	if c.putObservers == nil {
+		return ctx, notObserved
+	}
+	call := Call{Command: command, Count: len(puts)}
+	if len(puts) > 0 {
+		call.Queue, call.Klass = puts[0].queue, puts[0].klass
+	}
+	if len(puts) == 1 {
+		call.JID = puts[0].options.jid
+	}
+	for _, p := range puts {
+		call.Queue, call.Klass = same(call.Queue, p.queue), same(call.Klass, p.klass)
+	}
+	return c.beginCall(ctx, call)
+}
+
+func notObserved(string, error) {}
+
+// beginCall calls the put observers for a call.
+func (c *Client) beginCall(
+	ctx context.Context, call Call,
+) (context.Context, func(jid string, err error)) {
+	began := time.Now()
+	var ends []func(Call)
+	for _, begin := range c.putObservers {
+		var end func(Call)
+		if ctx, end = begin(ctx, call); end != nil {
+			ends = append(ends, end)
+		}
+	}
+	return ctx, func(jid string, err error) {
+		call.Duration, call.Err = time.Since(began), err
+		if call.JID != "" && jid != "" {
+			call.JID = jid
+		}
+		for _, end := range slices.Backward(ends) {
+			end(call)
+		}
+	}
 }
 
 // observed calls the observer, which must not be nil, for a command.
@@ -64,6 +160,34 @@ func (c *Client) observed(
 	call := Call{Command: op, JID: jid, Duration: time.Since(sent), Err: err}
 	call.describe(args, reply)
 	c.observe(ctx, call)
+}
+
+// guardObserver makes a panic of the observer harmless. It is for a client that this module's own
+// goroutines use: elsewhere, the caller gets the panic.
+func (c *Client) guardObserver() {
+	observe, logger := c.observe, c.logger
+	if observe == nil {
+		return
+	}
+	c.observe = func(ctx context.Context, call Call) {
+		defer panicHarmless(logger, "the observer of calls")
+		observe(ctx, call)
+	}
+}
+
+// guarded returns a copy of the client with a guarded observer.
+func (c *Client) guarded() *Client {
+	other := *c
+	other.guardObserver()
+	return &other
+}
+
+// panicHarmless is deferred around a function of the user's that this module's own goroutines call:
+// if it panics, that is logged, and does not end the program.
+func panicHarmless(logger *slog.Logger, what string) {
+	if value := recover(); value != nil {
+		logger.Error("qless: "+what+" panicked", "panic", value, "stack", string(debug.Stack()))
+	}
 }
 
 // exec executes a pipeline and calls the observer for each of its commands.
@@ -82,9 +206,11 @@ func (c *Client) exec(ctx context.Context, p *script.Pipeline) ([]any, []error) 
 // describedBy holds the index of the queue and the klass in the arguments of a command; -1 means
 // that there is none.
 var describedBy = map[string]struct{ queue, klass int }{
+	"cancel.found": {1, -1},
 	"complete":     {2, -1},
 	"jobs":         {1, -1},
 	"length":       {0, -1},
+	"move.many":    {1, -1},
 	"pause":        {0, -1},
 	"peek":         {0, -1},
 	"pop":          {0, -1},
@@ -118,14 +244,25 @@ func (c *Call) describe(args []any, reply any) {
 		c.Count = len(args)
 	case "renew":
 		c.Count = len(args) - 1
-	case "result":
+	case "await", "result":
 		c.JID, c.Count = argument(args, 0), 1
 	case "progress":
 		c.Count = (len(args) - 1) / 5
 	case "reserve":
 		c.Count = max(0, len(items(reply))-reservedHead-1)
-	case "unfail", "unfail.group":
+		c.Queue = only(args, reservedQueues)
+	case "latency", "queues.ready":
+		c.Queue = only(args, 0)
+	case "sweep":
 		c.Count, _ = decodeInt(c.Command, reply) // 0 if it failed
+		if queue := only(args, 0); queue != AllQueues {
+			c.Queue = queue
+		}
+	case "cancel.failed", "cancel.found", "change", "move.many", "unfail", "unfail.group",
+		"unfail.jobs":
+		c.Count = changed(reply)
+	case "find", "list":
+		c.describeList(args, reply)
 	case "pop", "peek", "multiget":
 		c.Count = lengthOf(reply)
 	}
@@ -147,6 +284,37 @@ func (c *Call) describeBatch(args []any, fields, jid, queue, klass int) {
 		more, _ := strconv.Atoi(argument(job, fields-1))
 		i += fields + more
 	}
+}
+
+// describeList describes a command that lists what is named by its second argument: a queue, unless
+// its first argument says that it is a failure group or a tag.
+func (c *Call) describeList(args []any, reply any) {
+	if kind := List(argument(args, 0)); kind != listFailed && kind != listTagged {
+		c.Queue = argument(args, 1)
+	}
+	var got struct{ Items []json.RawMessage }
+	raw, _ := reply.(string)
+	_ = json.Unmarshal([]byte(raw), &got)
+	c.Count = len(got.Items)
+}
+
+// only returns the argument at an index if it is the last one.
+func only(args []any, at int) string {
+	if len(args) != at+1 {
+		return ""
+	}
+	return argument(args, at)
+}
+
+// changed returns how many jobs a command has changed, by its reply: a number, or JSON that has it.
+func changed(reply any) int {
+	if n, err := decodeInt("", reply); err == nil {
+		return n
+	}
+	raw, _ := reply.(string)
+	var got struct{ Count wire.Number }
+	_ = json.Unmarshal([]byte(raw), &got)
+	return got.Count.Int()
 }
 
 // same returns a if it equals b, else the empty string.

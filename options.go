@@ -14,9 +14,9 @@ type (
 	// A PutOption is an option for [Queue.Put], [Queue.PutMany], [Queue.Call], [CallFor],
 	// [Client.NewBatch], [Job.Move] or [Schedule]: [At], [Delay], [DependsOn], [Fair],
 	// [FairWeight], [Header], [Headers], [IfAbsent], [IfFinished], [IfNotRunning], [JID],
-	// [KeepFailedFor], [KeepFor], [LockTime], [OnFailure], [OnLost], [Priority], [Retries],
-	// [RunFor], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps what the options of
-	// a further put do not set, unless an option says otherwise.
+	// [KeepFailedFor], [KeepFor], [Limits], [LockTime], [OnFailure], [OnLost], [Priority],
+	// [Retries], [RunFor], [StartBy], [Tags], [TTL] or [Unique]. A job that exists keeps what the
+	// options of a further put do not set, unless an option says otherwise.
 	PutOption interface{ applyPut(*callOptions) }
 
 	// A NextOption is an option for [Job.Next] and [Next]: [Delay], [DependsOn], [Header],
@@ -61,6 +61,7 @@ type callOptions struct {
 	onLost   *Place
 
 	startBy, ttl, keepFor, keepFailedFor, runFor *time.Duration
+	lifeEnds                                     lifeEnds
 
 	conditions []condition // at most one, or the same several times, once checked
 
@@ -70,13 +71,20 @@ type callOptions struct {
 
 	fair *FairOption
 
-	opensBatch bool   // it is the callback of a new batch
-	batch      string // of which it is a member
+	limits *LimitsOption
+
+	opensBatch bool         // it is the callback of a batch that is open
+	batchSize  *wire.Number // how many members its batch has, if it is a callback
+	batch      string       // of which it is a member
 
 	unique *UniqueOption
 	claim  *claim // of a put, made of unique
 
 	waited bool // somebody waits for the end of the job
+
+	dataBytes int // how much of each job's data a list shows
+
+	include []Include // what else a call that counts reads
 }
 
 // applyOptions applies the options of a call, using the method of their interface.
@@ -255,6 +263,9 @@ func (c *callOptions) check(op string) error {
 		return err
 	}
 	if err := c.fair.check(op, c.jid, c.priority); err != nil {
+		return err
+	}
+	if err := c.limits.check(op, c.jid); err != nil {
 		return err
 	}
 	return c.checkHeaders(op)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/wire"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // An Outcome says what happens to a job when its handler has returned. The errors that [Next],
-// [Snooze], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
+// [Snooze], [Throttled], [RetryIn] and [FailWith] return are of type *Outcome. [OutcomeOf] returns the outcome
 // for any error of a handler.
 type Outcome struct {
 	// Action is what happens to the job.
@@ -51,6 +52,10 @@ type Outcome struct {
 	// Headers are the job's headers in its next Queue. Nil leaves them as they are.
 	Headers map[string]string
 
+	// Limits are the limits of a job that goes back by ActionRelease that are held for the Delay: all
+	// that it has if the list is empty, and none if it is nil. See [Throttled].
+	Limits []string
+
 	// OnFailure is what becomes of the job in its next Queue when one that it waits for fails. Empty
 	// leaves it as it is.
 	OnFailure OnFailure
@@ -67,9 +72,11 @@ type Outcome struct {
 func (o *Outcome) Error() string {
 	switch {
 	case o.Err != nil:
-		return o.Err.Error()
+		return redisx.Text(o.Err)
 	case o.Action == ActionComplete && o.Queue != "":
 		return "next queue " + strconv.Quote(o.Queue)
+	case o.Action == ActionRelease && o.Limits != nil:
+		return "throttled for " + o.Delay.String()
 	case o.Action == ActionRelease:
 		return "snooze for " + o.Delay.String()
 	}
@@ -87,12 +94,13 @@ func (o Outcome) MarshalJSON() ([]byte, error) {
 		Retries   *int              `json:"retries,omitempty"`
 		Tags      []string          `json:"tags,omitempty"`
 		Headers   map[string]string `json:"headers,omitempty"`
+		Limits    []string          `json:"limits,omitzero"`
 		OnFailure OnFailure         `json:"on_failure,omitempty"`
 		Group     string            `json:"group,omitempty"`
 		Err       string            `json:"error,omitempty"`
 	}{
 		o.Action, o.Queue, secondsOf(o.Delay), o.DependsOn, o.Priority, o.Retries, o.Tags,
-		o.Headers, o.OnFailure, o.Group, textOf(o.Err),
+		o.Headers, o.Limits, o.OnFailure, o.Group, textOf(o.Err),
 	})
 }
 
@@ -101,7 +109,7 @@ func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return redisx.Text(err)
 }
 
 // Unwrap returns Err.
@@ -287,5 +295,5 @@ func (o *Outcome) message() string {
 	if o.Err == nil {
 		return ""
 	}
-	return validText(o.Err.Error())
+	return validText(redisx.Text(o.Err))
 }

@@ -93,10 +93,12 @@ func (p *put) optionArgs(args []any) []any {
 	if p.options.at != nil {
 		args = append(args, "at", wire.FormatTime(*p.options.at))
 	}
+	depends := p.options.depends
 	if p.options.opensBatch {
-		args = append(args, "depends", jsonList([]string{openBatch}))
-	} else if len(p.options.depends) > 0 {
-		args = append(args, "depends", jsonList(p.options.depends))
+		depends = append(slices.Clip(depends), openBatch)
+	}
+	if len(depends) > 0 {
+		args = append(args, "depends", jsonList(depends))
 	}
 	if p.options.batch != "" {
 		args = append(args, "batch", p.options.batch)
@@ -117,6 +119,13 @@ func newJID() string {
 // put puts a job alone, or together with those of other goroutines. It returns the jid, or that of
 // the job that is there.
 func (c *Client) put(ctx context.Context, p *put) (string, error) {
+	ctx, done := c.beginPut(ctx, "put", p)
+	jid, err := c.putPrepared(ctx, p)
+	done(jid, err)
+	return jid, err
+}
+
+func (c *Client) putPrepared(ctx context.Context, p *put) (string, error) {
 	if err := c.prepare(ctx, p); err != nil {
 		return "", err
 	}
@@ -136,9 +145,9 @@ func (c *Client) prepare(ctx context.Context, p *put) error {
 
 // prepareAll does the same for several jobs.
 func (c *Client) prepareAll(ctx context.Context, puts []*put) error {
-	for i, p := range puts {
+	for _, p := range puts {
 		if err := c.prepare(ctx, p); err != nil {
-			return p.failure(i, err)
+			return p.failure(p.at, err)
 		}
 	}
 	return nil
@@ -191,7 +200,11 @@ func (q *Queue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, error) {
 
 // prepareAndPut puts any number of jobs, and returns their jids, or those of the jobs that are
 // there.
-func (c *Client) prepareAndPut(ctx context.Context, puts []*put) ([]string, error) {
+func (c *Client) prepareAndPut(
+	ctx context.Context, puts []*put,
+) (jids []string, err error) {
+	ctx, done := c.beginPut(ctx, "put.many", puts...)
+	defer func() { done("", err) }()
 	if err := c.prepareAll(ctx, puts); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/internal/redisx"
 	"github.com/qless/qless-go/internal/script"
 )
 
@@ -36,20 +37,27 @@ type Client struct {
 	logger *slog.Logger
 
 	unbatched bool             // each put is sent alone
-	batcher   *putBatcher      // nil if unbatched
 	replicas  *script.Replicas // nil if puts don't wait for any
 	waits     *waits           // shared by all copies of the client
+	receivers *receivers       // the same
 
-	observe func(ctx context.Context, call Call)        // nil without an observer
-	headers func(ctx context.Context) map[string]string // nil without headers
+	// These are nil if unbatched; endBatcher also if each end waits for replicas.
+	batcher         *putBatcher
+	endBatcher      *endBatcher
+	completeBatcher *completeBatcher
+
+	observe      func(ctx context.Context, call Call) // nil without an observer
+	headerFuncs  []func(ctx context.Context) map[string]string
+	nextHeaders  func(ctx context.Context, headers map[string]string) map[string]string
+	putObservers []func(ctx context.Context, put Call) (context.Context, func(put Call))
 
 	codecs  []Codec // the first one encodes
 	maxData int     // -1 for no limit
 }
 
 // A ClientOption configures a client, for [New] and [Dial]: [WithClock], [WithCodec],
-// [WithHeaders], [WithLogger], [WithMaxData], [WithNamespace], [WithObserver], [WithReplicas],
-// [WithWorkerName], [WithoutBatching].
+// [WithHeaders], [WithLogger], [WithMaxData], [WithNamespace], [WithObserver],
+// [WithPutObserver], [WithReplicas], [WithWorkerName], [WithoutBatching].
 type ClientOption func(*Client)
 
 // WithNamespace sets the prefix of all keys and channels. Defaults to "ql:", which is what clients
@@ -100,20 +108,26 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.Default()
 	}
+	c.logger = redisx.SafeLogger(c.logger)
 	c.maxData = cmp.Or(c.maxData, defaultMaxData)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
-	c.batchPuts()
+	c.startBatching()
 	c.waits = newWaits(c)
+	c.receivers = newReceivers(c)
 	return c, nil
 }
 
-// batchPuts gives the client a batcher of its own, unless it is not to batch.
-func (c *Client) batchPuts() {
-	if !c.unbatched {
-		c.batcher = &putBatcher{client: c}
+// startBatching gives the client batchers of its own, unless it is not to batch.
+func (c *Client) startBatching() {
+	if c.unbatched {
+		return
+	}
+	c.batcher, c.completeBatcher = newPutBatcher(c), newCompleteBatcher(c)
+	if c.replicas == nil {
+		c.endBatcher = newEndBatcher(c)
 	}
 }
 
@@ -157,10 +171,12 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Close ends all waits ([Client.Wait]), and closes the connections that [Dial] opened. The go-redis
-// client that was given to [New] belongs to the caller and stays open.
+// Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections that
+// [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays open.
 func (c *Client) Close() error {
+	c.receivers.close()
 	c.waits.close()
+	c.receivers.wait()
 	if !c.owned {
 		return nil
 	}
@@ -182,7 +198,7 @@ func (c *Client) Queue(name string) *Queue {
 func (c *Client) as(worker string) *Client {
 	other := *c
 	other.worker = worker
-	other.batchPuts()
+	other.startBatching()
 	return &other
 }
 
@@ -228,14 +244,9 @@ func (c *Client) send(
 
 // newWorkerName returns host-pid-random.
 func newWorkerName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "localhost"
-	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return fmt.Sprintf("%s-%d-%s",
-		strings.ToValidUTF8(host, ""), os.Getpid(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("%s-%d-%s", hostName(), os.Getpid(), hex.EncodeToString(random[:]))
 }
 
 // checkName returns an error if the name of a queue, a jid, a klass, a tag or the like is empty, or

@@ -24,6 +24,9 @@ type QueueCounts struct {
 	Depends   int    `json:"depends"`
 	Recurring int    `json:"recurring"`
 	Paused    bool   `json:"paused"`
+
+	// Latency is nil unless the call has the option [IncludeLatency].
+	Latency *Latency `json:"latency,omitempty"`
 }
 
 // Name returns the queue's name.
@@ -110,7 +113,11 @@ func (q *Queue) check(op string) error {
 }
 
 // Counts returns how many jobs the queue has. Jobs that are due become waiting.
-func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
+func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCounts, error) {
+	o, err := countsOptions(options)
+	if err != nil {
+		return QueueCounts{}, err
+	}
 	if err := q.check("queues"); err != nil {
 		return QueueCounts{}, err
 	}
@@ -119,12 +126,21 @@ func (q *Queue) Counts(ctx context.Context) (QueueCounts, error) {
 		return QueueCounts{}, err
 	}
 	counts, err := decode[queueReply]("queues", reply)
-	return counts.counts(), err
+	if err != nil {
+		return counts.counts(), err
+	}
+	all := []QueueCounts{counts.counts()}
+	err = q.client.addLatencies(ctx, all, &o)
+	return all[0], err
 }
 
 // Queues returns the counts of every known queue, in the order in which they were first seen. Its
 // cost grows with their number.
-func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
+func (c *Client) Queues(ctx context.Context, options ...CountsOption) ([]QueueCounts, error) {
+	o, err := countsOptions(options)
+	if err != nil {
+		return nil, err
+	}
 	reply, err := c.run(ctx, "queues", "")
 	if err != nil {
 		return nil, err
@@ -136,6 +152,9 @@ func (c *Client) Queues(ctx context.Context) ([]QueueCounts, error) {
 	counts := make([]QueueCounts, len(replies))
 	for i, r := range replies {
 		counts[i] = r.counts()
+	}
+	if err := c.addLatencies(ctx, counts, &o); err != nil {
+		return nil, err
 	}
 	return counts, nil
 }
@@ -196,14 +215,21 @@ func (q *Queue) do(ctx context.Context, op string) error {
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, into this queue with
 // fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
-func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error) {
+func (q *Queue) Unfail(
+	ctx context.Context, group string, count int, options ...UnfailOption,
+) (int, error) {
+	pairs, err := unfailArgs("unfail", options)
+	if err != nil {
+		return 0, err
+	}
 	if err := q.checkCount("unfail", count); err != nil {
 		return 0, err
 	}
 	if err := checkName("unfail", "group", group); err != nil {
 		return 0, err
 	}
-	reply, err := q.client.run(ctx, "unfail", "", q.name, group, strconv.Itoa(count))
+	args := anys([]any{q.name, group, strconv.Itoa(count)}, pairs...)
+	reply, err := q.client.run(ctx, "unfail", "", args...)
 	if err != nil {
 		return 0, err
 	}
@@ -211,15 +237,22 @@ func (q *Queue) Unfail(ctx context.Context, group string, count int) (int, error
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
-// with fresh retries, and returns how many.
-func (c *Client) Unfail(ctx context.Context, group string, count int) (int, error) {
+// with fresh retries, and returns how many. It does so in one script. For thousands of jobs, see
+// [Client.Retry].
+func (c *Client) Unfail(
+	ctx context.Context, group string, count int, options ...UnfailOption,
+) (int, error) {
+	pairs, err := unfailArgs("unfail.group", options)
+	if err != nil {
+		return 0, err
+	}
 	if count < 1 {
 		return 0, invalid("unfail.group", "", "the count %d is not positive", count)
 	}
 	if err := checkName("unfail.group", "group", group); err != nil {
 		return 0, err
 	}
-	reply, err := c.run(ctx, "unfail.group", "", group, strconv.Itoa(count))
+	reply, err := c.run(ctx, "unfail.group", "", anys([]any{group, strconv.Itoa(count)}, pairs...)...)
 	if err != nil {
 		return 0, err
 	}

@@ -163,7 +163,7 @@ type endReply struct {
 // decodeEnd decodes a reply about the end of a job. A reply that there is none is [ErrNotFound].
 func decodeEnd(op, jid string, reply any) (endReply, error) {
 	if reply == nil {
-		return endReply{}, &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+		return endReply{}, noSuchJob(op, jid)
 	}
 	return decode[endReply](op, reply)
 }

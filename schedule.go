@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +74,10 @@ type schedule struct {
 	Schedule
 	times cron.Schedule
 	again signal // look again at once: the clock may have moved
+
+	registration *registration // nil if it can't put its job
+	unregistered bool          // registering it has failed
+	reported     bool          // that another worker follows another schedule of its ID
 
 	mu     sync.Mutex
 	looked time.Time // when it was last checked whether it is due
@@ -174,8 +179,8 @@ func (i interval) Next(t time.Time) time.Time {
 }
 
 // due returns the times in (last, now] for which to put a job, oldest first, and the next time
-// after now.
-func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) {
+// after now, and how many times there are that get no job.
+func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time, missed int) {
 	next = s.times.Next(last)
 	for !next.IsZero() && !next.After(now) {
 		times = append(times, next)
@@ -183,9 +188,10 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 			times = times[1:]
 		}
 		next = s.times.Next(next)
+		missed++
 	}
 	if len(times) == 0 {
-		return nil, next
+		return nil, next, 0
 	}
 	late := now.Sub(times[len(times)-1]) > lateness
 	switch {
@@ -195,7 +201,7 @@ func (s *schedule) due(last, now time.Time) (times []time.Time, next time.Time) 
 	default:
 		times = times[len(times)-1:]
 	}
-	return times, next
+	return times, next, missed - len(times)
 }
 
 // lateness is how late a job may be put without counting as missed.
@@ -213,6 +219,7 @@ const lookInterval = time.Minute
 // follow puts the jobs of a schedule until the worker stops.
 func (w *Worker) follow(ctx context.Context, s *schedule) {
 	var last time.Time
+	s.registration = w.client.registrationOf(s)
 	for failures := 0; ; {
 		wait, err := w.putDue(ctx, s, &last)
 		switch {
@@ -236,8 +243,10 @@ func (w *Worker) follow(ctx context.Context, s *schedule) {
 	}
 }
 
-// lookAgain has each schedule check whether it is due.
+// lookAgain has each schedule check whether it is due, and whatever else is done from time to time.
 func (w *Worker) lookAgain() {
+	w.registry.again.notify()
+	w.rates.ask()
 	for _, s := range w.schedules {
 		s.again.notify()
 	}
@@ -264,15 +273,19 @@ func (w *Worker) idleFor(ctx context.Context, d time.Duration, again signal) boo
 // are the server's, so that this machine's clock does not matter.
 func (w *Worker) putDue(ctx context.Context, s *schedule, last *time.Time) (time.Duration, error) {
 	began := time.Now()
-	stored, now, err := w.client.scheduledLast(ctx, s.ID)
+	stored, now, answer, err := w.client.scheduledLast(ctx, s)
 	if err != nil {
 		return 0, err
 	}
 	looked := time.Now()
+	w.register(ctx, s, answer)
 	*last = between(stored, *last, now)
-	times, next := s.due(*last, now)
-	for _, at := range times {
-		err := w.client.putScheduled(ctx, s, at)
+	times, next, missed := s.due(*last, now)
+	for i, at := range times {
+		if i > 0 {
+			missed = 0 // they are counted with the first
+		}
+		err := w.client.putScheduled(ctx, s, at, missed)
 		if errors.Is(err, ErrInvalid) { // it would be refused again
 			w.log.cantPut(s, at, err)
 		} else if err != nil {
@@ -299,29 +312,37 @@ func between(earliest, t, latest time.Time) time.Time {
 	return t
 }
 
-// scheduledLast returns when a schedule was last due, and the server's time.
-func (c *Client) scheduledLast(ctx context.Context, id string) (last, now time.Time, err error) {
+// scheduledLast returns when a schedule was last due, the server's time, and what to do about its
+// registration. It notes that this worker follows the schedule.
+func (c *Client) scheduledLast(
+	ctx context.Context, s *schedule,
+) (last, now time.Time, answer string, err error) {
 	const op = "schedule.last"
-	reply, err := c.run(ctx, op, "", id)
-	if err != nil {
-		return last, now, err
+	args := []any{s.ID}
+	if s.registration != nil {
+		args = append(args, c.worker, s.registration.digest)
 	}
-	times, err := decodeStrings(op, reply)
+	reply, err := c.run(ctx, op, "", args...)
 	if err != nil {
-		return last, now, err
+		return last, now, "", err
 	}
-	if len(times) == 2 {
-		last, now = wire.AsNumber(times[0]).Time(), wire.AsNumber(times[1]).Time()
+	texts, err := decodeStrings(op, reply)
+	if err != nil {
+		return last, now, "", err
+	}
+	if len(texts) == 3 {
+		last, now = wire.AsNumber(texts[0]).Time(), wire.AsNumber(texts[1]).Time()
+		answer = texts[2]
 	}
 	if last.IsZero() || now.IsZero() {
-		return last, now, unexpected(op, reply)
+		return last, now, "", unexpected(op, reply)
 	}
-	return last, now, nil
+	return last, now, answer, nil
 }
 
-// putScheduled puts the job for a time, unless another process has done so. It returns errNotYet if
-// the job is not due yet by the server's clock.
-func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) error {
+// putScheduled puts the job for a time, unless another process has done so, and counts the times
+// before it that were missed. It returns errNotYet if the job is not due yet by the server's clock.
+func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time, missed int) error {
 	jid := s.ID + "@" + at.UTC().Format(time.RFC3339)
 	p, err := newPut(s.Queue, s.Klass, s.Data, append([]PutOption{givenJID(jid)}, s.Options...))
 	if err != nil {
@@ -330,7 +351,7 @@ func (c *Client) putScheduled(ctx context.Context, s *schedule, at time.Time) er
 	if err := c.prepare(ctx, p); err != nil {
 		return err
 	}
-	args := append([]any{s.ID, wire.FormatTime(at)}, p.args(c.worker)...)
+	args := append([]any{s.ID, wire.FormatTime(at), strconv.Itoa(missed)}, p.args(c.worker)...)
 	reply, err := c.run(ctx, "schedule", p.options.jid, args...)
 	if early, ok := reply.(int64); ok && early == 0 {
 		return errNotYet

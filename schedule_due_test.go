@@ -53,13 +53,13 @@ func TestASpecSaysWhenAJobIsDue(t *testing.T) {
 	} {
 		from, wanted := times(t, c.from)[0], times(t, c.due)
 		s := schedule(c.spec, qless.MissedAll)
-		due, next := s.Due(from, wanted[len(wanted)-1])
+		due, next, _ := s.Due(from, wanted[len(wanted)-1])
 		for i := range due {
 			due[i] = due[i].UTC()
 		}
 		require.Equal(t, wanted, due, c.spec)
 		require.True(t, next.After(wanted[len(wanted)-1]), c.spec)
-		none, first := s.Due(from, wanted[0].Add(-time.Microsecond))
+		none, first, _ := s.Due(from, wanted[0].Add(-time.Microsecond))
 		require.Empty(t, none, c.spec)
 		require.True(t, wanted[0].Equal(first), "%s: %s", c.spec, first)
 	}
@@ -70,20 +70,22 @@ func TestWhatBecomesOfMissedTimes(t *testing.T) {
 	for _, c := range []struct {
 		missed   qless.Missed
 		now, due string
+		none     int // how many times get no job
 	}{
-		{qless.MissedOnce, "2024-01-02T12:00:59", ""},
-		{qless.MissedOnce, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.MissedOnce, "2024-01-02T12:03:30", "2024-01-02T12:03"},
-		{qless.MissedAll, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.MissedAll, "2024-01-02T12:03:30", "2024-01-02T12:01 2024-01-02T12:02 2024-01-02T12:03"},
-		{qless.MissedSkip, "2024-01-02T12:01", "2024-01-02T12:01"},
-		{qless.MissedSkip, "2024-01-02T12:01:10", "2024-01-02T12:01"}, // only late
-		{qless.MissedSkip, "2024-01-02T12:01:11", ""},
-		{qless.MissedSkip, "2024-01-02T12:03:30", ""},
-		{qless.MissedSkip, "2024-01-02T12:03:05", "2024-01-02T12:03"},
+		{qless.MissedOnce, "2024-01-02T12:00:59", "", 0},
+		{qless.MissedOnce, "2024-01-02T12:01", "2024-01-02T12:01", 0},
+		{qless.MissedOnce, "2024-01-02T12:03:30", "2024-01-02T12:03", 2},
+		{qless.MissedAll, "2024-01-02T12:01", "2024-01-02T12:01", 0},
+		{qless.MissedAll, "2024-01-02T12:03:30", "2024-01-02T12:01 2024-01-02T12:02 2024-01-02T12:03", 0},
+		{qless.MissedSkip, "2024-01-02T12:01", "2024-01-02T12:01", 0},
+		{qless.MissedSkip, "2024-01-02T12:01:10", "2024-01-02T12:01", 0}, // only late
+		{qless.MissedSkip, "2024-01-02T12:01:11", "", 1},
+		{qless.MissedSkip, "2024-01-02T12:03:30", "", 3},
+		{qless.MissedSkip, "2024-01-02T12:03:05", "2024-01-02T12:03", 2},
 	} {
 		now := times(t, c.now)[0]
-		due, next := schedule("* * * * *", c.missed).Due(from, now)
+		due, next, none := schedule("* * * * *", c.missed).Due(from, now)
+		require.Equal(t, c.none, none, "%v at %s", c.missed, c.now)
 		require.Equal(t, times(t, c.due), due, "%v at %s", c.missed, c.now)
 		require.Equal(t, now.Truncate(time.Minute).Add(time.Minute), next)
 	}
@@ -91,8 +93,9 @@ func TestWhatBecomesOfMissedTimes(t *testing.T) {
 
 func TestRunAllPutsAHundredAtTheMost(t *testing.T) {
 	now := noon.Add(30 * 24 * time.Hour)
-	due, _ := schedule("* * * * *", qless.MissedAll).Due(noon, now)
+	due, _, none := schedule("* * * * *", qless.MissedAll).Due(noon, now)
 	require.Len(t, due, 100)
+	require.Equal(t, 30*24*60-100, none)
 	require.Equal(t, now.Add(-99*time.Minute), due[0])
 	require.Equal(t, now, due[99])
 }

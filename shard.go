@@ -108,7 +108,7 @@ func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 		return found[0], nil
 	}
 	if err == nil {
-		err = &Error{Op: "get", Code: CodeNotFound, JID: jid, Message: "no such job"}
+		err = noSuchJob("get", jid)
 	}
 	return nil, err
 }
@@ -176,7 +176,7 @@ func (s *Shards) result(ctx context.Context, op, jid string) (shardResult, error
 		}
 	}
 	if err == nil {
-		err = &Error{Op: op, Code: CodeNotFound, JID: jid, Message: "no such job"}
+		err = noSuchJob(op, jid)
 	}
 	return shardResult{}, err
 }
@@ -188,8 +188,10 @@ func (s *Shards) jobs(ctx context.Context, in []*Client, jids ...string) ([]*Job
 }
 
 // Queues returns the counts of every queue, over all shards, by name.
-func (s *Shards) Queues(ctx context.Context) ([]QueueCounts, error) {
-	all, err := ask(s.clients, func(c *Client) ([]QueueCounts, error) { return c.Queues(ctx) })
+func (s *Shards) Queues(ctx context.Context, options ...CountsOption) ([]QueueCounts, error) {
+	all, err := ask(s.clients, func(c *Client) ([]QueueCounts, error) {
+		return c.Queues(ctx, options...)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -216,18 +218,29 @@ func (c QueueCounts) plus(other QueueCounts) QueueCounts {
 		Depends:   c.Depends + other.Depends,
 		Recurring: c.Recurring + other.Recurring,
 		Paused:    c.Paused || other.Paused,
+		Latency:   c.Latency.plus(other.Latency),
 	}
 }
 
 // ask calls question for each element of several concurrently. It returns the answers, and the
-// first error, in the order of the elements.
+// first error, in the order of the elements. If an observer of the user's panics, so does ask: in
+// the caller's goroutine, where that can be caught.
 func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	answers, errs := make([]A, len(several)), make([]error, len(several))
+	panics := make([]any, len(several))
 	var all sync.WaitGroup
 	for i, one := range several {
-		all.Go(func() { answers[i], errs[i] = question(one) })
+		all.Go(func() {
+			defer func() { panics[i] = recover() }()
+			answers[i], errs[i] = question(one)
+		})
 	}
 	all.Wait()
+	for _, value := range panics {
+		if value != nil {
+			panic(value)
+		}
+	}
 	for _, err := range errs {
 		if err != nil {
 			return answers, err
@@ -310,6 +323,10 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 	if err != nil {
 		return nil, err
 	}
+	calls, err := q.shards.beginPuts(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
 	var mu sync.Mutex
 	jids := make([]string, len(puts)) // empty for those that were not put
 	var existing []foundJob
@@ -317,7 +334,8 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		if len(parts[c]) == 0 {
 			return nil
 		}
-		put, found, err := c.putAll(ctx, parts[c])
+		put, found, err := c.putAll(calls[c].ctx, parts[c])
+		calls[c].end(cmp.Or(err, existError(found)))
 		mu.Lock()
 		defer mu.Unlock()
 		for i, jid := range put {
@@ -331,6 +349,36 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		err = existError(existing)
 	}
 	return slices.DeleteFunc(jids, func(jid string) bool { return jid == "" }), err
+}
+
+// A shardPut is the part of a put that goes to one shard.
+type shardPut struct {
+	ctx context.Context
+	end func(err error)
+}
+
+// beginPuts prepares all jobs that are to be put into shards.
+func (s *Shards) beginPuts(
+	ctx context.Context, parts map[*Client][]*put,
+) (map[*Client]shardPut, error) {
+	calls := map[*Client]shardPut{}
+	var failed error
+	for _, c := range s.clients {
+		if len(parts[c]) == 0 {
+			continue
+		}
+		own, done := c.beginPut(ctx, "put.many", parts[c]...)
+		calls[c] = shardPut{own, func(err error) { done("", err) }}
+		if failed = c.prepareAll(own, parts[c]); failed != nil {
+			break
+		}
+	}
+	if failed != nil {
+		for _, call := range calls {
+			call.end(failed)
+		}
+	}
+	return calls, failed
 }
 
 // part groups puts by shard.
@@ -349,9 +397,6 @@ func (q *ShardedQueue) part(ctx context.Context, puts []*put) (map[*Client][]*pu
 			}
 		}
 		if err := q.shards.checkDepends(ctx, shard, p); err != nil {
-			return nil, p.failure(i, err)
-		}
-		if err := shard.prepare(ctx, p); err != nil {
 			return nil, p.failure(i, err)
 		}
 		parts[shard] = append(parts[shard], p)
@@ -383,9 +428,11 @@ func (q *ShardedQueue) Pop(
 
 // Counts returns how many jobs the queue has in all shards. A queue that is paused in one of them
 // counts as paused.
-func (q *ShardedQueue) Counts(ctx context.Context) (QueueCounts, error) {
+func (q *ShardedQueue) Counts(
+	ctx context.Context, options ...CountsOption,
+) (QueueCounts, error) {
 	all, err := ask(q.shards.clients, func(c *Client) (QueueCounts, error) {
-		return c.Queue(q.name).Counts(ctx)
+		return c.Queue(q.name).Counts(ctx, options...)
 	})
 	sum := QueueCounts{Name: q.name}
 	for _, counts := range all {

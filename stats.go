@@ -140,6 +140,55 @@ func (r summaryReply) summary() Summary {
 	return s
 }
 
+// summaryOf reads the fields and values of a summary that is stored: total, mean, vk, which is the
+// variance times total - 1, and the counts of buckets, such as s0.
+func summaryOf(fields []any) Summary {
+	var r summaryReply
+	var counts [histogramBuckets]wire.Number
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, value := wire.AsString(fields[i]), wire.AsNumber(fields[i+1])
+		switch name {
+		case "total":
+			r.Count = value
+		case "mean":
+			r.Mean = value
+		case "vk":
+			r.Std = value
+		default:
+			if at, ok := bucketOf(name); ok {
+				counts[at] = value
+			}
+		}
+	}
+	r.Std = wire.Number(math.Sqrt(max(0, float64(r.Std)) / max(1, float64(r.Count-1))))
+	r.Histogram = counts[:]
+	return r.summary()
+}
+
+// histogramBuckets is how many buckets a histogram has.
+const histogramBuckets = 60 + 59 + 23 + 6
+
+// bucketOf returns the index of a bucket by its stored name: s0 to s59, m1 to m59, h1 to h23, and
+// d1 to d6.
+func bucketOf(name string) (int, bool) {
+	if name == "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(name[1:])
+	switch {
+	case err != nil:
+	case name[0] == 's' && n >= 0 && n < 60:
+		return n, true
+	case name[0] == 'm' && n >= 1 && n < 60:
+		return 60 + n - 1, true
+	case name[0] == 'h' && n >= 1 && n < 24:
+		return 60 + 59 + n - 1, true
+	case name[0] == 'd' && n >= 1 && n < 7:
+		return 60 + 59 + 23 + n - 1, true
+	}
+	return 0, false
+}
+
 // bucketAt returns where a histogram's bucket begins and how wide it is. A histogram has buckets
 // for 60 seconds, then 59 minutes, 23 hours, and days.
 func bucketAt(i int) (from, width time.Duration) {

@@ -13,6 +13,7 @@ import (
 // A UniqueOption is returned by [Unique].
 type UniqueOption struct {
 	parts    []any
+	key      string // in place of the parts
 	started  bool
 	window   *time.Duration
 	replaces bool
@@ -98,6 +99,12 @@ func (o UniqueOption) applyPut(c *callOptions) { c.unique = &o }
 // maxUniqueKey is how many bytes a unique key may have.
 const maxUniqueKey = 512
 
+// The modes of a claim.
+const (
+	claimUntilStarted = "start"
+	claimFor          = "for"
+)
+
 // A claim is what a job with a unique key stores: see lua/lib/unique.lua.
 type claim struct {
 	Key     string  `json:"k"`
@@ -163,6 +170,9 @@ func (o *UniqueOption) check(op, jid string) error {
 		return invalid(op, jid, "UntilStarted and For can't be used together")
 	case o.window != nil && *o.window < time.Millisecond:
 		return invalid(op, jid, "Unique.For needs at least 1ms, not %v", *o.window)
+	case len(o.key) > maxUniqueKey:
+		return invalid(op, jid, "the unique key has %d bytes, which is more than %d",
+			len(o.key), maxUniqueKey)
 	case len(o.parts) == 0:
 		return nil
 	}
@@ -175,8 +185,12 @@ func (o *UniqueOption) claim(op string, p *put) (*claim, error) {
 	if o == nil {
 		return nil, nil
 	}
-	key := dataKey(p.klass, p.data)
-	if len(o.parts) > 0 {
+	key := o.key
+	switch {
+	case key != "":
+	case len(o.parts) == 0:
+		key = dataKey(p.klass, p.data)
+	default:
 		var err error
 		if key, err = uniqueKey(op, p.options.jid, o.parts); err != nil {
 			return nil, err
@@ -185,9 +199,9 @@ func (o *UniqueOption) claim(op string, p *put) (*claim, error) {
 	c := &claim{Key: key}
 	switch {
 	case o.started:
-		c.Mode = "start"
+		c.Mode = claimUntilStarted
 	case o.window != nil:
-		c.Mode, c.Seconds = "for", o.window.Seconds()
+		c.Mode, c.Seconds = claimFor, o.window.Seconds()
 	}
 	return c, nil
 }

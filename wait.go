@@ -181,7 +181,7 @@ const (
 	channelWaits    = "x:waits"     // nothing is published
 )
 
-// idleWaits is how long the subscription is kept after the last wait.
+// idleWaits is how long the subscription is kept after the last wait or [Client.Receive].
 var idleWaits = 10 * time.Second
 
 // A waiter waits for the end of a job, and perhaps for its progress.
@@ -225,7 +225,6 @@ func (w *waiter) listen(
 	}
 }
 
-// tell passes on a message of a channel; an empty one says that it is time to ask.
 func (w *waiter) tell(channel, message string) {
 	w.mu.Lock()
 	switch {
@@ -240,64 +239,110 @@ func (w *waiter) tell(channel, message string) {
 	w.ready.notify()
 }
 
+// A subscriber listens to channels.
+type subscriber interface {
+	// tell passes on a message of a channel. An empty one may also say that the channel is heard
+	// from now on or, without a channel, that messages may have been lost. It returns at once.
+	tell(channel, message string)
+}
+
 // waits are those that wait for jobs with a client and its copies. They share a subscription.
 type waits struct {
 	client  *Client
-	changed signal // channels are to be added or removed
+	changed signal             // channels are to be added or removed
+	settle  chan chan struct{} // asks for that, and is answered when it was done
 
 	mu       sync.Mutex
 	closed   bool
 	running  bool
-	waiters  map[string]map[*waiter]bool // by channel
-	heard    map[string]bool             // the server sends messages of these channels
-	cancel   context.CancelFunc          // ends the subscription
+	waiters  map[string]map[subscriber]bool // by channel
+	heard    map[string]time.Time           // since when the server sends messages of these channels
+	base     context.Context                // of the subscription; nil if there was none
+	cancel   context.CancelFunc             // ends the subscription
 	finished sync.WaitGroup
+
+	subscription *redisx.Subscription[redisx.Notice] // nil if there is none
 }
 
 func newWaits(client *Client) *waits {
 	return &waits{
-		client: client, changed: newSignal(),
-		waiters: map[string]map[*waiter]bool{}, heard: map[string]bool{},
+		client: client, changed: newSignal(), settle: make(chan chan struct{}),
+		waiters: map[string]map[subscriber]bool{}, heard: map[string]time.Time{},
 	}
 }
 
-// join adds a waiter for channels, and begins the subscription if there is none. The waiter is told
-// when the messages of each are heard.
+// join adds a waiter for channels. The waiter is told when the messages of each are heard.
 func (s *waits) join(channels ...string) *waiter {
 	w := &waiter{channels: channels, ready: newSignal()}
+	s.subscribe(w, channels...)
+	return w
+}
+
+// subscribe adds a subscriber to channels, and begins the subscription if there is none.
+func (s *waits) subscribe(w subscriber, channels ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		w.tell("", "")
-		return w
+		return
 	}
 	for _, channel := range channels {
 		if s.waiters[channel] == nil {
-			s.waiters[channel] = map[*waiter]bool{}
+			s.waiters[channel] = map[subscriber]bool{}
 		}
 		s.waiters[channel][w] = true
-		if s.heard[channel] {
+		if _, heard := s.heard[channel]; heard {
 			w.tell(channel, "")
 		}
 	}
 	if !s.running {
 		ctx, cancel := context.WithCancel(context.Background())
-		s.running, s.cancel = true, cancel
+		s.running, s.base, s.cancel = true, ctx, cancel
 		s.finished.Go(func() { s.run(ctx) })
 	}
 	s.changed.notify()
-	return w
 }
 
-func (s *waits) leave(w *waiter) {
+func (s *waits) leave(w *waiter) { s.unsubscribe(w, w.channels...) }
+
+// unsubscribe removes a subscriber from channels.
+func (s *waits) unsubscribe(w subscriber, channels ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, channel := range w.channels {
+	for _, channel := range channels {
 		delete(s.waiters[channel], w)
 		if len(s.waiters[channel]) == 0 {
 			delete(s.waiters, channel)
 			s.changed.notify()
 		}
+	}
+}
+
+// settled waits until the server was told of the channels that are listened to, or the context
+// ends.
+func (s *waits) settled(ctx context.Context) {
+	s.mu.Lock()
+	running := s.base
+	s.mu.Unlock()
+	if running == nil {
+		return
+	}
+	done := make(chan struct{})
+	select {
+	case s.settle <- done:
+		<-done
+	case <-running.Done():
+	case <-ctx.Done():
+	}
+}
+
+// restart has the subscription begin again on another connection, if it has had a channel since
+// before a time: then the server, which says that nobody listens, is not the one that it reaches.
+func (s *waits) restart(channel string, before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since, heard := s.heard[channel]; heard && since.Before(before) && s.subscription != nil {
+		s.subscription.Cancel()
 	}
 }
 
@@ -327,7 +372,7 @@ func (s *waits) ended() bool {
 		return false
 	}
 	s.cancel()
-	s.running = false
+	s.running, s.subscription = false, nil
 	clear(s.heard)
 	return true
 }
@@ -343,9 +388,14 @@ func (s *waits) run(ctx context.Context) {
 			Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
 		})
 		if err == nil {
-			s.pass(ctx, sub)
+			s.begun(sub)
+			again := s.pass(ctx, sub)
 			_ = sub.Close()
-			return
+			if !again {
+				return
+			}
+			failures = 0
+			continue
 		}
 		if failures == 1 && ctx.Err() == nil {
 			s.broken(err)
@@ -354,6 +404,15 @@ func (s *waits) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// begun notes that a subscription has begun, to which all channels are to be added.
+func (s *waits) begun(sub *redisx.Subscription[redisx.Notice]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscription = sub
+	clear(s.heard)
+	s.changed.notify()
 }
 
 // unused reports whether nobody waits, or the client was closed.
@@ -367,30 +426,35 @@ func (s *waits) broken(err error) {
 	s.client.logger.Warn("qless: the subscription of waits broke", "error", err)
 }
 
-// pass passes messages on, and changes the channels, until nobody has waited for some time.
-func (s *waits) pass(ctx context.Context, sub *redisx.Subscription[redisx.Notice]) {
+// pass passes messages on, and changes the channels, until nobody has waited for some time. It
+// reports whether the subscription ended before.
+func (s *waits) pass(
+	ctx context.Context, sub *redisx.Subscription[redisx.Notice],
+) (again bool) {
 	subscribed := map[string]bool{}
 	idle := time.NewTimer(idleWaits)
 	defer idle.Stop()
 	for {
 		select {
 		case notice, open := <-sub.C():
-			if !open && s.ended() {
-				return
+			if !open {
+				return !s.ended()
 			}
 			s.handle(notice)
 		case <-s.changed:
 			if s.follow(ctx, sub, subscribed) {
 				idle.Reset(idleWaits)
 			}
+		case done := <-s.settle:
+			s.follow(ctx, sub, subscribed)
+			close(done)
 		case <-idle.C:
 			if s.ended() {
-				return
+				return false
 			}
 			idle.Reset(idleWaits)
 		case <-ctx.Done():
-			s.ended()
-			return
+			return !s.ended()
 		}
 	}
 }
@@ -398,16 +462,26 @@ func (s *waits) pass(ctx context.Context, sub *redisx.Subscription[redisx.Notice
 // handle passes a notice on to those that it is for.
 func (s *waits) handle(notice redisx.Notice) {
 	if notice.Kind == redisx.Gap {
+		s.restored()
 		s.tellAll()
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if notice.Kind == redisx.Subscribed && s.waiters[notice.Channel] != nil {
-		s.heard[notice.Channel] = true
+		s.heard[notice.Channel] = time.Now()
 	}
 	for w := range s.waiters[notice.Channel] {
 		w.tell(notice.Channel, notice.Payload)
+	}
+}
+
+// restored notes that the channels are heard again.
+func (s *waits) restored() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for channel := range s.heard {
+		s.heard[channel] = time.Now()
 	}
 }
 

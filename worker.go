@@ -34,6 +34,8 @@ type Worker struct {
 	observer *observer
 	outbox   *outbox
 	progress *progressKeeper
+	rates    *rateKeeper
+	registry *registrar
 
 	quit    latch // take no more jobs
 	quiet   latch // after quit: no job is held, and the server knows all outcomes
@@ -78,13 +80,14 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	}
 	cfg := config.withDefaults(client)
 	own := client.as(cmp.Or(cfg.Name, newWorkerName()))
+	own.guardObserver()
 	w := &Worker{
 		client:    own,
 		cfg:       cfg,
 		named:     cfg.Name != "",
 		schedules: schedules,
 		log:       &workerLog{logger: cfg.Logger.With("worker", own.worker)},
-		observer:  &observer{worker: own.worker, notify: cfg.Observer},
+		observer:  &observer{worker: own.worker, notify: cfg.Observer, logger: cfg.Logger},
 		active:    map[*activeJob]bool{},
 		quit:      newLatch(),
 		quiet:     newLatch(),
@@ -95,7 +98,9 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	w.ahead = newPrefetch(cfg.Prefetch, w.giveBackOverdue)
 	w.loop = newWorkLoop(w)
 	w.progress = newProgressKeeper(w.loop.due)
-	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.loop.due)
+	w.registry = newRegistrar(own, w.log, w.describe)
+	w.rates = newRateKeeper(own, w.log)
+	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
 	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady, w.lookAgain)
 	return w, nil
 }
@@ -136,7 +141,7 @@ func (w *Worker) Use(middleware ...Middleware) {
 }
 
 // Handler returns what the worker calls for the jobs of a klass: the registered handler with the
-// middleware around it, and with [ClientFromContext] set. It returns nil if the klass has no
+// middleware around it, and with [ClientFromContext] and [Logger] set. It returns nil if the klass has no
 // handler. It is meant for tests of handlers, see the package qlesstest.
 func (w *Worker) Handler(klass string) Handler {
 	w.mu.Lock()
@@ -147,7 +152,7 @@ func (w *Worker) Handler(klass string) Handler {
 	}
 	handler := w.wrap(r.handler)
 	return func(ctx context.Context, job *Job) error {
-		return handler(w.withClient(ctx), job)
+		return handler(w.withJobLog(w.withClient(ctx), job), job)
 	}
 }
 
@@ -293,6 +298,7 @@ func (w *Worker) setPaused(paused bool) {
 	w.mu.Unlock()
 	w.giveBack(ahead)
 	w.loop.jobsReady()
+	w.registry.again.notify()
 }
 
 func (w *Worker) isPaused() bool {
@@ -367,11 +373,13 @@ func (w *Worker) checkQuiet() {
 func (w *Worker) run(ctx context.Context) {
 	base, cancel := context.WithCancel(w.base)
 	listening, stopListening := context.WithCancel(base)
-	var listener, loop, others sync.WaitGroup
+	var following, listener, loop, others sync.WaitGroup
 	listener.Go(func() { w.listener.run(listening) })
+	listener.Go(func() { w.registry.run(listening) })
+	listener.Go(func() { w.rates.keep(listening) })
 	others.Go(func() { w.locks.run(base) })
 	for _, schedule := range w.schedules {
-		others.Go(func() { w.follow(base, schedule) })
+		following.Go(func() { w.follow(base, schedule) })
 	}
 	loop.Go(func() { w.loop.run(base) })
 
@@ -383,6 +391,9 @@ func (w *Worker) run(ctx context.Context) {
 	}
 	w.giveBack(w.setState(workerStopping))
 	w.checkQuiet()
+	if !w.isQuiet() {
+		w.registry.again.notify()
+	}
 	w.loop.due.notify()
 	looped := closedAfter(loop.Wait)
 	select {
@@ -400,7 +411,10 @@ func (w *Worker) run(ctx context.Context) {
 	stopListening()
 	left := closedAfter(func() {
 		listener.Wait()
+		w.rates.flush(base)
 		w.loop.leave(base)
+		following.Wait()
+		w.leaveSchedules(base)
 		cancel()
 		others.Wait()
 	})

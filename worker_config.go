@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A WorkerConfig configures a worker. Only Queues is required.
@@ -106,7 +108,7 @@ func (c WorkerConfig) withDefaults(client *Client) WorkerConfig {
 		c.FailGroup = DefaultFailGroup
 	}
 	c.Concurrency = cmp.Or(c.Concurrency, 10)
-	c.Logger = cmp.Or(c.Logger, client.logger)
+	c.Logger = redisx.SafeLogger(cmp.Or(c.Logger, client.logger))
 	c.Order = cmp.Or(c.Order, OrderStrict)
 	c.PollInterval = cmp.Or(c.PollInterval, 10*time.Second)
 	c.Prefetch = max(0, cmp.Or(c.Prefetch, prefetchByNeed))

@@ -4,8 +4,9 @@ import "time"
 
 // Internals that the tests of the worker need.
 
-// Due returns the times in (last, now] at which a schedule puts jobs, and the next time after now.
-func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time) {
+// Due returns the times in (last, now] at which a schedule puts jobs, the next time after now, and
+// how many times get no job.
+func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time, int) {
 	checked, err := newSchedule(s)
 	if err != nil {
 		panic(err)

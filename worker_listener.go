@@ -1,11 +1,7 @@
 package qless
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,15 +9,13 @@ import (
 	"github.com/qless/qless-go/internal/redisx"
 )
 
-// relays is how many workers of a namespace should relay.
-const relays = 2
-
 // Channels of this project's own.
 const (
 	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
 	channelQueues = "x:queues" // a queue has appeared
 	channelListen = "x:listen" // nothing is published: its subscribers are counted
 	channelLog    = "log"
+	channelMore   = "x:log" // what other clients' scripts do not publish
 )
 
 // wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
@@ -29,24 +23,17 @@ const (
 const wakeClock = "clock"
 
 // A listener receives the events that are meant for a worker: that a job is ready, that a lock
-// was lost, that a queue is new. Two workers of a namespace also relay: they listen for jobs that
-// were put by the scripts of other qless clients, which wake nobody, and wake a worker for them.
-// Two, so that one hears what the other misses while its connection is broken.
+// was lost, that a queue is new. It also relays, if too few others do.
 type listener struct {
-	client    *Client
-	log       *workerLog
+	*relay // has the client and the log
+
 	locks     *lockKeeper
 	jobsReady func() // asks for jobs
 	lookAgain func() // has the schedules look at the clock
-	relay     signal // there is something to relay, or relaying is to begin or end
 
 	mu           sync.Mutex
 	events       *Events
-	since        time.Time       // when events began
-	relaying     bool            // it listens for jobs of other clients
-	change       int             // 1: begin relaying; -1: end it
-	wakeAny      bool            // it may have missed some
-	wakeQueues   map[string]bool // queues whose new jobs woke no worker
+	since        time.Time // when events began
 	queuesAreNew bool
 }
 
@@ -54,16 +41,15 @@ func newListener(
 	client *Client, log *workerLog, locks *lockKeeper, jobsReady, lookAgain func(),
 ) *listener {
 	return &listener{
-		client: client, log: log, locks: locks, jobsReady: jobsReady, lookAgain: lookAgain,
-		relay: newSignal(), wakeQueues: map[string]bool{},
+		relay: newRelay(client, log), locks: locks, jobsReady: jobsReady, lookAgain: lookAgain,
 	}
 }
 
 // run listens until the context ends, and restores its connection when it breaks.
 func (l *listener) run(ctx context.Context) {
-	var relay sync.WaitGroup
-	relay.Go(func() { l.runRelay(ctx) })
-	defer relay.Wait()
+	var relaying sync.WaitGroup
+	relaying.Go(func() { l.relay.run(ctx) })
+	defer relaying.Wait()
 
 	worker, prefix := l.client.worker, l.client.prefix
 	channels := []string{prefix + "w:" + worker, prefix + channelWake + worker, prefix + channelQueues}
@@ -91,8 +77,9 @@ func (l *listener) run(ctx context.Context) {
 // been canceled or lost unnoticed.
 func (l *listener) subscribed(events *Events) {
 	l.mu.Lock()
-	l.events, l.since, l.relaying, l.change = events, time.Now(), false, 0
+	l.events, l.since = events, time.Now()
 	l.mu.Unlock()
+	l.relay.subscribed(events.subscription)
 	l.locks.suspectAll()
 }
 
@@ -129,9 +116,7 @@ func (l *listener) receive(events *Events) {
 				l.locks.suspect(event.JID, ErrCanceled)
 			}
 		case EventPut, EventAdvanced:
-			if !event.wakes {
-				l.wakeFor(cmp.Or(event.To, event.Queue))
-			}
+			l.heard(event)
 		case channelQueues:
 			l.queueAppeared()
 		default:
@@ -165,119 +150,4 @@ func (l *listener) takeNewQueues() bool {
 	appeared := l.queuesAreNew
 	l.queuesAreNew = false
 	return appeared
-}
-
-// isRelaying reports whether this worker wakes others for the jobs of other clients.
-func (l *listener) isRelaying() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.relaying
-}
-
-// needRelays has this worker begin to relay if too few do, and stop if too many do. It stops at
-// random, so that not all of them stop at once.
-func (l *listener) needRelays(there int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.events == nil:
-	case !l.relaying && there < relays:
-		l.change = 1
-	case l.relaying && there > relays && rand.IntN(there) < there-relays:
-		l.change = -1
-	}
-	if l.change != 0 {
-		l.relay.notify()
-	}
-}
-
-// wakeFor has a worker woken for a job whose script woke none.
-func (l *listener) wakeFor(queue string) {
-	l.mu.Lock()
-	l.wakeQueues[queue] = true
-	l.mu.Unlock()
-	l.relay.notify()
-}
-
-// wakeAll has a worker woken for each queue that has jobs: some may have been put while no worker
-// was listening.
-func (l *listener) wakeAll() {
-	l.mu.Lock()
-	l.wakeAny = true
-	l.mu.Unlock()
-	l.relay.notify()
-}
-
-// runRelay does what needRelays, wakeFor and wakeAll have requested.
-func (l *listener) runRelay(ctx context.Context) {
-	for failures := 0; ; {
-		select {
-		case <-l.relay:
-		case <-ctx.Done():
-			return
-		}
-		l.changeRelaying(ctx)
-		queues, wakeAny := l.takeWakes()
-		if !wakeAny && len(queues) == 0 {
-			continue
-		}
-		err := l.wake(ctx, queues, wakeAny)
-		if err == nil {
-			failures = 0
-			continue
-		}
-		failures++
-		if failures == 1 && ctx.Err() == nil {
-			l.log.cantWake(queues, err)
-		}
-		l.wakeAll() // it is not known which were woken
-		if !redisx.WhileAway.Wait(ctx, failures) {
-			return
-		}
-	}
-}
-
-// takeWakes returns the queues whose jobs woke no worker, and whether there may be others.
-func (l *listener) takeWakes() (queues []string, wakeAny bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	queues, wakeAny = slices.Sorted(maps.Keys(l.wakeQueues)), l.wakeAny
-	clear(l.wakeQueues)
-	l.wakeAny = false
-	return queues, wakeAny
-}
-
-// wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
-func (l *listener) wake(ctx context.Context, queues []string, wakeAny bool) error {
-	if wakeAny {
-		queues = nil
-	}
-	_, err := l.client.run(ctx, "wake", "", anys(nil, queues...)...)
-	return err
-}
-
-// changeRelaying begins or ends listening for the jobs of other clients. If the connection is
-// broken, that takes effect on the one that replaces it.
-func (l *listener) changeRelaying(ctx context.Context) {
-	l.mu.Lock()
-	events, change := l.events, l.change
-	l.change = 0
-	l.mu.Unlock()
-	if change == 0 {
-		return
-	}
-	begin := change > 0
-	act := events.subscription.Remove
-	if begin {
-		act = events.subscription.Add
-	}
-	err := act(ctx, l.client.prefix+channelLog, l.client.prefix+channelListen)
-	if err != nil && ctx.Err() == nil {
-		l.log.cantRelay(err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.events == events {
-		l.relaying = begin
-	}
 }

@@ -157,6 +157,15 @@ func (l *workerLog) undelivered(outcomes int) {
 		"outcomes", outcomes)
 }
 
+func (l *workerLog) cantRegister(err error) {
+	l.logger.Warn("qless: the worker can't register; it is listed without its queues",
+		withHint(err)...)
+}
+
+func (l *workerLog) ratesRefused(err error) {
+	l.logger.Warn("qless: the server does not take the rates of the worker's jobs", withHint(err)...)
+}
+
 func (l *workerLog) cantDeregister(err error) {
 	l.logger.Warn("qless: the worker could not deregister", "error", err)
 }
@@ -165,6 +174,11 @@ func (l *workerLog) cantDeregister(err error) {
 
 func (l *workerLog) cantFollow(s *schedule, err error) {
 	l.logger.Error("qless: a schedule can't be followed", "schedule", s.ID, "error", err)
+}
+
+func (l *workerLog) followedDifferently(s *schedule) {
+	l.logger.Warn("qless: another worker follows another schedule with the same ID",
+		"schedule", s.ID, "spec", s.Spec)
 }
 
 func (l *workerLog) cantPut(s *schedule, due time.Time, err error) {

@@ -3,6 +3,7 @@ package qless
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -46,11 +47,54 @@ type JobEvent struct {
 	// or the server's error.
 	Err error
 
+	// Exhausted reports, for JobEnded, that the job was to be retried, but has failed because it had
+	// no retries left.
+	Exhausted bool
+
+	// PoppedAt is when the job was popped, as [Job.PoppedAt] returns it. With the Worker and the JID,
+	// it tells the runs of a job apart.
+	PoppedAt time.Time
+
+	// Headers are those of the job as it was popped. They must not be changed.
+	Headers map[string]string
+
 	// Time is when the event happened.
 	Time time.Time
 }
 
-// MarshalJSON writes the durations in seconds, and Err as its text.
+// Ending says in one word how a run has ended, for the labels of metrics, traces and logs. For
+// JobEnded, it is one of these; for other events it is empty:
+//
+//   - complete, next: the job is complete, for good or into another queue
+//   - retry, exhausted: it is retried, or has failed because it had no retries left
+//   - fail: it has failed at once
+//   - release: it was put back without using up a retry
+//   - moved: its handler has moved, timed out or canceled it
+//   - canceled: it was canceled while it ran
+//   - lost: the server did not take the outcome, or the lock was lost before
+//   - stopped: the worker stopped before the outcome was delivered
+func (e JobEvent) Ending() string {
+	switch {
+	case e.Kind != JobEnded:
+		return ""
+	case errors.Is(e.Err, ErrCanceled):
+		return "canceled"
+	case errors.Is(e.Err, ErrStopped):
+		return "stopped"
+	case e.Err != nil:
+		return "lost"
+	case e.Exhausted:
+		return "exhausted"
+	case e.Outcome.Action == ActionComplete && e.Outcome.Queue != "":
+		return "next"
+	case e.Outcome.Action == "":
+		return "moved"
+	}
+	return string(e.Outcome.Action)
+}
+
+// MarshalJSON writes the durations in seconds, and Err as its text. It leaves out the Headers, which
+// may hold secrets.
 func (e JobEvent) MarshalJSON() ([]byte, error) {
 	text := struct {
 		Kind    JobEventKind `json:"event"`
@@ -63,10 +107,12 @@ func (e JobEvent) MarshalJSON() ([]byte, error) {
 		Waited  float64      `json:"waited"`
 		Ran     float64      `json:"ran,omitempty"`
 		Outcome *Outcome     `json:"outcome,omitempty"`
+		Ending  string       `json:"ending,omitempty"`
 		Err     string       `json:"error,omitempty"`
 	}{
 		Kind: e.Kind, Time: e.Time, Worker: e.Worker, JID: e.JID, Klass: e.Klass, Queue: e.Queue,
-		Attempt: e.Attempt, Waited: secondsOf(e.Waited), Ran: secondsOf(e.Ran), Err: textOf(e.Err),
+		Attempt: e.Attempt, Waited: secondsOf(e.Waited), Ran: secondsOf(e.Ran),
+		Ending: e.Ending(), Err: textOf(e.Err),
 	}
 	if e.Kind == JobEnded {
 		text.Outcome = &e.Outcome
@@ -78,12 +124,15 @@ func (e JobEvent) MarshalJSON() ([]byte, error) {
 type observer struct {
 	worker string
 	notify func(JobEvent) // nil if there is no Observer
+	logger *slog.Logger
 }
 
 func (o *observer) send(a *activeJob, event JobEvent) {
 	event.Worker, event.Time = o.worker, time.Now()
 	event.JID, event.Klass, event.Queue = a.jid, a.klass, a.queue
 	event.Attempt, event.Waited = a.attempt, a.waited
+	event.PoppedAt, event.Headers = a.poppedAt, a.headers
+	defer panicHarmless(o.logger, "the observer of jobs")
 	o.notify(event)
 }
 
@@ -122,11 +171,21 @@ func (o *observer) lost(a *activeJob, cause error) {
 
 // ended reports the end of a job, once. The job may be nil.
 func (o *observer) ended(a *activeJob, outcome Outcome, err error) {
+	o.end(a, JobEvent{Outcome: outcome, Err: err})
+}
+
+// exhausted reports the end of a job that failed because it had no retries left.
+func (o *observer) exhausted(a *activeJob, outcome Outcome) {
+	o.end(a, JobEvent{Outcome: outcome, Exhausted: true})
+}
+
+func (o *observer) end(a *activeJob, event JobEvent) {
 	if o.notify == nil || a == nil || a.over.Swap(true) {
 		return
 	}
 	if a.hold.lost.Load() {
 		<-a.lossKnown
 	}
-	o.send(a, JobEvent{Kind: JobEnded, Outcome: outcome, Ran: a.ran, Err: err})
+	event.Kind, event.Ran = JobEnded, a.ran
+	o.send(a, event)
 }

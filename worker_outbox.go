@@ -32,6 +32,15 @@ type report struct {
 
 func (r *report) lockEnded() bool { return !time.Now().Before(r.until) }
 
+// endedAs returns what became of the job, by the server's answer: a job that is to be retried may
+// have failed, because it had no retries left.
+func (r *report) endedAs(answer string) Action {
+	if r.Action == ActionRetry && strings.HasPrefix(answer, "-") {
+		return ActionFail
+	}
+	return r.Action
+}
+
 // appendTo appends the report to the arguments of the script finish.
 func (r *report) appendTo(args []any) []any {
 	details := r.details()
@@ -47,7 +56,7 @@ func (r *report) details() []string {
 	hasResult := r.result != "" && spec.result != nil
 	if (r.sent || r.late || r.place > 0) && r.since != "" {
 		details = append(slices.Concat(details, spec.since), r.since)
-	} else if hasResult && spec.since == nil {
+	} else if hasResult && spec.since == nil || r.throttles() {
 		details = append(slices.Clone(details), "")
 	}
 	if hasResult {
@@ -56,8 +65,14 @@ func (r *report) details() []string {
 	if r.place > 0 {
 		details = append(details, strconv.Itoa(r.place))
 	}
+	if r.throttles() {
+		details = append(details, "0", jsonList(r.Limits))
+	}
 	return details
 }
+
+// throttles reports whether the report holds limits of its job.
+func (r *report) throttles() bool { return r.Action == ActionRelease && r.Limits != nil }
 
 // setPlaces has the jobs that were not started keep their order when they are released.
 func setPlaces(reports []*report) {
@@ -101,6 +116,7 @@ type outbox struct {
 	log      *workerLog
 	counters *counters
 	observer *observer
+	rates    *rateKeeper
 	ready    signal // there is something to send again
 
 	mu      sync.Mutex
@@ -109,9 +125,11 @@ type outbox struct {
 	held    map[*report]*time.Timer // refused reports, with the timers that queue them again
 }
 
-func newOutbox(log *workerLog, counters *counters, observer *observer, ready signal) *outbox {
+func newOutbox(
+	log *workerLog, counters *counters, observer *observer, rates *rateKeeper, ready signal,
+) *outbox {
 	return &outbox{
-		log: log, counters: counters, observer: observer, ready: ready,
+		log: log, counters: counters, observer: observer, rates: rates, ready: ready,
 		held: map[*report]*time.Timer{},
 	}
 }
@@ -262,7 +280,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		problem, refused := strings.CutPrefix(answers[i], "!")
 		switch {
 		case !refused:
-			b.taken(r)
+			b.taken(r, answers[i])
 		case codeOf(problem) == CodeServer: // a key is damaged, perhaps not for long
 			r.alone = true
 			err := &Error{Op: "finish", Code: CodeServer, JID: r.jid, Message: problem}
@@ -273,10 +291,16 @@ func (b *outbox) settle(reports []*report, answers []string) {
 	}
 }
 
-// taken records that the server accepted a report.
-func (b *outbox) taken(r *report) {
+// taken records that the server accepted a report, with its answer if that is known.
+func (b *outbox) taken(r *report, answer string) {
+	action := r.endedAs(answer)
+	b.rates.count(r.job, action)
 	b.counters.add(actions[r.Action].count)
-	b.observer.ended(r.job, r.Outcome, nil)
+	if action != r.Action {
+		b.observer.exhausted(r.job, r.Outcome)
+	} else {
+		b.observer.ended(r.job, r.Outcome, nil)
+	}
 }
 
 // notTaken handles a report whose job no longer belongs to this worker.
@@ -285,7 +309,7 @@ func (b *outbox) notTaken(r *report, problem string) {
 	case r.late || r.unstarted: // nobody waits for it
 	case r.sent: // it was accepted the first time, or the job is lost
 		b.log.refusedAgain(r, problem)
-		b.taken(r)
+		b.taken(r, "")
 	case code == CodeNotFound && r.job != nil:
 		b.counters.add(countCanceled)
 		b.log.canceled(r.job)

@@ -139,6 +139,9 @@ func matching(pattern string, names []string) []string {
 	return matched
 }
 
+// reservedQueues is how many arguments of the script reserve precede the queues.
+const reservedQueues = 7
+
 // args returns the arguments of the script reserve, for a number of jobs and some more ahead.
 func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
 	order := "ordered"

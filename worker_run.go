@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -19,12 +20,14 @@ type activeJob struct {
 	jid      string // these four are copies, as the handler may change the job
 	klass    string
 	queue    string
-	original string        // the data
-	since    string        // when it was popped, by the server's clock
-	attempt  int           // 1 for the first in its queue
-	waited   time.Duration // until it was popped
-	route    *route        // nil if the klass has no handler
-	ran      time.Duration // set when the handler has returned
+	original string            // the data
+	since    string            // when it was popped, by the server's clock
+	attempt  int               // 1 for the first in its queue
+	waited   time.Duration     // until it was popped
+	poppedAt time.Time         // set if there is an observer, as are the headers
+	headers  map[string]string // as it was popped
+	route    *route            // nil if the klass has no handler
+	ran      time.Duration     // set when the handler has returned
 	hold     hold
 	lock     lock // guarded by the lock keeper
 
@@ -53,6 +56,7 @@ func (w *Worker) newActiveJob(reserved reservedJob, sent time.Time) *activeJob {
 	}
 	if w.observer.notify != nil {
 		a.lossKnown = make(chan struct{})
+		a.poppedAt, a.headers = job.PoppedAt(), maps.Clone(job.Headers)
 	}
 	a.hold.progress = w.progress
 	job.hold = &a.hold
@@ -130,7 +134,7 @@ func (w *Worker) call(ctx context.Context, a *activeJob) (err error) {
 			err = w.panicked(a, value)
 		}
 	}()
-	return w.wrap(a.route.handler)(ctx, a.job)
+	return w.wrap(a.route.handler)(w.withJobLog(ctx, a.job), a.job)
 }
 
 // maxRunTime returns how long a job may run. Without a limit, it is not positive.
@@ -145,10 +149,16 @@ func (w *Worker) maxRunTime(a *activeJob) time.Duration {
 // ranTooLong turns the error of a handler's context into an [ErrMaxRunTime] if that is why the
 // context ended.
 func ranTooLong(ctx context.Context, err error) error {
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(context.Cause(ctx), ErrMaxRunTime) {
+	if !errors.Is(context.Cause(ctx), ErrMaxRunTime) || !isDeadline(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrMaxRunTime, err)
+}
+
+// isDeadline reports whether an error of a handler, whose methods may panic, is that of a deadline.
+func isDeadline(err error) (deadline bool) {
+	defer func() { _ = recover() }()
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // panicked returns the error for a panic. It is called while the panic's stack is still there.
@@ -250,6 +260,7 @@ func (w *Worker) finish(a *activeJob, r *report) {
 	switch {
 	case held && ended:
 		w.counters.add(countEnded)
+		w.rates.count(a, a.hold.outcome.Action)
 		w.retire(a)
 	case held:
 		r.until = a.lock.until

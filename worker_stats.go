@@ -34,6 +34,9 @@ type WorkerStats struct {
 	// them.
 	Lost int `json:"lost"`
 
+	// Slots is how many jobs the worker runs at once, as its Concurrency says.
+	Slots int `json:"slots"`
+
 	// Prefetched is how many jobs the worker holds ahead of its free slots. They are locked, but do
 	// not run yet.
 	Prefetched int `json:"prefetched"`
@@ -83,7 +86,7 @@ type ScheduleStatus struct {
 // Stats returns what the worker does and has done.
 func (w *Worker) Stats() WorkerStats {
 	s := w.counters.read()
-	s.Idle = w.isIdle()
+	s.Idle, s.Slots = w.isIdle(), w.cfg.Concurrency
 	s.Queues, s.Paused, s.LastTurn = w.loop.askedQueues(), w.isPaused(), w.health.lastTurn()
 	s.Running, s.Prefetched = w.running()
 	for _, schedule := range w.schedules {
@@ -112,7 +115,7 @@ func (w *Worker) running() (running []RunningJob, ahead int) {
 // isIdle reports whether there is nothing to do. A job goes from the worker's active ones to those
 // that are being finished, and its report to the outbox, so they are asked in that order.
 func (w *Worker) isIdle() bool {
-	if !w.loop.isRested() {
+	if !w.loop.isRested() || w.rates.isAsked() {
 		return false
 	}
 	w.mu.Lock()

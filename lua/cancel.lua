@@ -6,9 +6,9 @@
 -- Errors   Cancel() when a job depends on one of them and is not itself among them
 -- Cost     14 commands a job
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/cancel.lua"
 -- @include "lib/events.lua"

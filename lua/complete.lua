@@ -10,8 +10,9 @@
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
+--          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
+--          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"

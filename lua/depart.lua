@@ -6,12 +6,13 @@
 --          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
 -- Errors   Depart()
--- Cost     4 commands, 2 for each queue
+-- Cost     5 commands, 2 for each queue
 -- Repeat   once
 -- Needs    del hmget publish spop srem time zpopmax zpopmin zrange zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/registry.lua"
 -- @include "lib/wake.lua"
 
 local worker = required('Depart', 'worker', ARGV[2])
@@ -33,6 +34,7 @@ try('zrem', prefix .. 'workers', worker)
 if not holds_jobs(worker_key(worker)) then
   call('del', worker_key(worker))
 end
+call('del', registry_key(worker))
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do
   try('zrem', prefix .. 'x:idle:' .. ARGV[i], worker)

@@ -9,8 +9,10 @@
 --          fail      group, message [, since [, result]]
 --          retry     delay [, group, message [, since [, result]]]: spends a retry. The result is
 --                    that of a job that has failed because it had none left
---          release   delay [, since [, place]]: spends none. Jobs without a delay that have
---                    places are taken in the order of these, after one that has none
+--          release   delay [, since [, place [, throttled json]]]: spends none. Jobs without a
+--                    delay that have places are taken in the order of these, after one that has
+--                    none. throttled lists limits of the job that are held for the delay, all if it
+--                    is empty
 --          data may be '', which leaves the job's data as it is
 --          result is the job's result, if it has ended
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
@@ -21,8 +23,9 @@
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard smembers srem time zadd zcard zcount
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrangebyscore zscore
+--          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
+--          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
@@ -61,6 +64,7 @@ local function read_details(item, action, first, last) -- cold
     item.delay = number('Finish', 'delay', ARGV[first])
     item.since = given_text(first + 1, last)
     item.place = whole('Finish', 'place', first + 2 <= last and ARGV[first + 2] or 0)
+    item.throttled = first + 3 <= last and names('Finish', 'throttled', ARGV[first + 3]) or nil
   else
     reject('Finish', 'Unknown action "' .. tostring(action) .. '"')
   end

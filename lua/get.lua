@@ -1,15 +1,15 @@
 -- get: one job.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     NOW, jid, x:due if the JSON is to say when the job is due
 -- Returns  its JSON, or nil
 -- Errors   Job()
--- Cost     4 commands
+-- Cost     4 commands; 1 more with x:due for a job that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers zscore
+-- Needs    exists hdel hget hmget lrange rpush smembers time zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/jobs.lua"
 
-return find_job(call, required('Job', 'jid', ARGV[2]))
+return find_job(call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due')

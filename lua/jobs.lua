@@ -14,8 +14,8 @@
 -- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides; complete with a queue:
 --          1 for each job that is looked at
 -- Repeat   safe
--- Needs    del exists hget hmget hset lindex lpush lrange ltrim rpush time zadd zcard zcount
---          zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
+--          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -4,14 +4,17 @@
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Pause() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each
 -- Repeat   safe
--- Needs    sadd
+-- Needs    publish sadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/surface.lua"
 
 required('Pause', 'queue', ARGV[2])
 for i = 2, #ARGV do
-  call('sadd', prefix .. 'paused_queues', ARGV[i])
+  if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    publish_more({event = 'paused', queue = ARGV[i]})
+  end
 end

@@ -7,8 +7,8 @@
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
---          zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush smembers time
+--          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

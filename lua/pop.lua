@@ -14,10 +14,11 @@
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
---          zcount zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
+--          time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+--          zremrangebyrank zrevrange zrevrangebyscore zscore
 
+-- @include "lib/admit.lua"
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
@@ -55,21 +56,25 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 
 local out, show = {}, timed and timed_json or popped_json
-count = allowed(queue, settings.max_concurrency, count)
+count = allowed(queue, settings, count)
 if count > 0 then
+  settings.most = count
+  local run
   local jids = open_queue(queue, settings, count) -- lost jobs
-  local more = within(count)
-  if #jids == 0 and more > 0 then
-    jids = take_work(call, queue, more)
-  end
-  while #jids > 0 do
-    lock(queue, jids, worker, settings, show, out)
-    more = within(count - #out)
-    if more <= 0 then
+  while jids do
+    lock(queue, jids, worker, settings, show, out, run)
+    local more = within(count - #out)
+    if more <= 0 or settings.stopped then
       break
     end
-    jids = take_work(call, queue, more)
+    jids, run = best_of_work(call, queue, more), call
+    if #jids == 0 and not (settings.parked and bring_more(queue, settings, more)) then
+      break
+    end
   end
+end
+if met_limits then
+  settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 return joined(out)

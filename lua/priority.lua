@@ -10,6 +10,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/priority.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
@@ -18,12 +19,5 @@ local queue, state = job[1], job[2]
 if not queue then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
-if queue ~= '' then
-  call('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
-end
-call('hset', job_key(jid), 'priority', priority)
-if state == 'stalled' then
-  -- The grace period of its last lock: with its new score it no longer counts as timed out.
-  call('hdel', job_key(jid), 'grace')
-end
+set_priority(call, jid, queue, state, priority)
 return priority

@@ -27,9 +27,10 @@
 --          of cancel for up to two jobs whose lives have ended
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/put.lua"
 

@@ -11,9 +11,10 @@
 -- Cost     of new jobs: 3 commands a queue, and 3 for each, 3 more for each tag or dependency
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/put.lua"
@@ -49,7 +50,7 @@ while at <= #ARGV do
   if ARGV[at + 5] ~= '0' then
     last = last + whole('Put', 'n', ARGV[at + 5])
   end
-  local item = read_put(queue, at + 1, first, last, checked)
+  local item = read_put(queue, at + 1, first, last, checked, items[n])
   if seen[item.jid] then
     reject('Put', 'Job ' .. item.jid .. ' is named twice')
   end

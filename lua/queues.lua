@@ -7,8 +7,9 @@
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
 -- Repeat   safe
--- Needs    del exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount
---          zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush ltrim publish rpush sismember time zadd
+--          zcard
+--          zcount zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"

@@ -7,7 +7,8 @@
 -- Errors   Release() when the job is not this worker's, not running, or runs in another queue
 -- Cost     7 commands
 -- Repeat   once
--- Needs    del hdel hexists hmget hset publish rpush srem time zadd zpopmax zpopmin zrem
+-- Needs    del exists expire get hdel hexists hget hmget hset lrange publish rpush sadd sismember
+--          srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"

@@ -6,9 +6,10 @@
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -11,7 +11,8 @@
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
---                    none of a queue with a max-concurrency, nor after one
+--                    none of a queue with a max-concurrency, nor after one. Or "for SECONDS OWNER":
+--                    none, and the jobs are locked for another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
 --          lives had ended; the queue for whose next due job this worker
@@ -29,18 +30,21 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish pubsub|numsub rpop rpush sadd scard set sismember smembers
---          smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set sismember
+--          smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
 --          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
+-- @include "lib/admit.lua"
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
+-- @include "lib/work.lua"
 
 -- The names of the values of a job.
 local NAMES = 'jid klass queue priority retries remaining data tags put_at time heartbeat failure spawned_from_jid x:o'
@@ -54,7 +58,21 @@ local order = ARGV[4]
 local cursor = whole('Reserve', 'cursor', ARGV[5])
 local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
-local ahead = whole('Reserve', 'ahead', ARGV[8])
+local ahead, owner, lock_for = 0, worker, nil
+
+if ARGV[8] and string.byte(ARGV[8]) == 102 then -- f
+  local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
+  if not name then
+    reject('Reserve', 'Arg "ahead" not a number: ' .. ARGV[8])
+  end
+  owner = name
+  lock_for = seconds ~= '-' and finite(seconds, -1) or nil
+  if lock_for and lock_for < 0 then
+    reject('Reserve', 'Arg "lock" not a number from 0 on: ' .. seconds)
+  end
+else
+  ahead = whole('Reserve', 'ahead', ARGV[8])
+end
 if #ARGV < 9 or #ARGV > 1008 then
   reject('Reserve', 'Arg "queue": needs 1 to 1000')
 end
@@ -260,10 +278,10 @@ local function open_one(i, n)
     return none, 0
   end
   settings[i] = read_settings(queue)
-  if settings[i].max_concurrency > 0 then
+  if settings[i].max_concurrency > 0 or settings[i].max_rate then
     limit = count -- a job that waits for its worker would count as running
   end
-  local wanted = allowed(queue, settings[i].max_concurrency, missing(n))
+  local wanted = allowed(queue, settings[i], missing(n))
   if wanted == 0 then
     return none, 0
   end
@@ -271,7 +289,7 @@ local function open_one(i, n)
     tracked = call('exists', prefix .. 'tracked', queue_key(queue, 'recur'),
       queue_key(queue, 'scheduled')) > 0
   end
-  settings[i].tracked = tracked
+  settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
   local expired = open_queue(queue, settings[i], wanted)
   return expired, wanted - #expired
 end
@@ -312,26 +330,34 @@ local function reserved_values(heartbeat)
   end
 end
 
-local function lock_from(i, jids, out)
-  if #jids > 0 then
-    lock(queues[i], jids, worker, settings[i], reserved_values(exact(settings[i].heartbeat)), out)
+-- Locks jobs of one queue: the lost ones, if they are given, or else up to more of its work. Jobs with
+-- limits are not taken ahead, beyond the first direct ones. Returns whether there may be more.
+local function lock_from(i, lost, more, direct, out)
+  local its, jids = settings[i], lost
+  if not lost then
+    jids = best_of_work(take, queues[i], more)
   end
+  if #jids == 0 then
+    return not lost and its.parked and bring_more(queues[i], its, more)
+  end
+  its.direct = direct
+  local values = reserved_values(exact(lock_for or its.heartbeat))
+  lock(queues[i], jids, owner, its, values, out, not lost and take or nil)
+  return not its.stopped
 end
 
 -- Takes what is missing from one queue.
 local function take_from(i, out)
   local expired, more = open(i, #out)
-  lock_from(i, expired, out)
+  lock_from(i, expired, 0, nil, out)
   if dropped > 0 then
     more = within(more)
   end
   while more > 0 do
-    local jids = take_work(take, queues[i], more)
-    if #jids == 0 then
+    local before = #out
+    if not lock_from(i, nil, more, limit > count and count, out) then
       break
     end
-    local before = #out
-    lock_from(i, jids, out)
     more = more - (#out - before)
     if dropped > 0 then
       more = within(more)
@@ -371,17 +397,24 @@ local function deal(have, wanted)
   return turns, shares
 end
 
+-- How many of the turns of each queue are for jobs that are started at once, when n were taken.
+local function direct_shares(turns, n) -- cold
+  local direct = {}
+  for turn = 1, math.min(#turns, count - n) do
+    direct[turns[turn]] = (direct[turns[turn]] or 0) + 1
+  end
+  return direct
+end
+
 -- Takes a job for each turn, of the have[i] jobs of queue i. Returns how many turns found no job
 -- because it is gone.
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(missing(#out)))
-  local taken = {}
+  local taken, direct = {}, limit > count and direct_shares(turns, #out)
   for i = 1, #queues do
     if shares[i] then
       taken[i] = {}
-      local jids = take_work(take, queues[i], shares[i])
-      local found = #jids > 0
-      lock_from(i, jids, taken[i])
+      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
     end
   end
@@ -411,7 +444,7 @@ local function take_round_robin(out) -- cold
         if string.sub(marks, i, i) == chosen then
           local expired
           expired, more[i] = open(i, #out)
-          lock_from(i, expired, out)
+          lock_from(i, expired, 0, nil, out)
         end
         opened = turn
       end
@@ -429,7 +462,14 @@ local function by_due(a, b)
   return a.due < b.due
 end
 
--- When each queue's next job falls due before the worker asks again, soonest first.
+-- Whether a queue has jobs that could be taken if its settings allowed it.
+local function is_ready(queue)
+  return call('exists', queue_key(queue, 'work')) == 1 or is_due(queue, 'scheduled')
+    or is_due(queue, 'recur') or is_due(queue, 'locks')
+end
+
+-- When each queue's next job falls due before the worker asks again, or its max-rate allows the next
+-- one, soonest first.
 local function coming_due()
   local coming = {}
   for i = 1, #queues do
@@ -439,6 +479,10 @@ local function coming_due()
       if due and paused[i] ~= 1 then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
+    end
+    local opens = settings[i] and settings[i].rate and rate_opens(settings[i].rate)
+    if opens and opens < now + poll and is_ready(queues[i]) then
+      coming[#coming + 1] = {due = opens, queue = queues[i]}
     end
   end
   table.sort(coming, by_due)
@@ -493,6 +537,16 @@ local function become_idle() -- cold
   return wait, claimed
 end
 
+-- Whether a queue of which jobs were parked has others that have fallen due.
+local function is_left_due() -- cold
+  for i = 1, #queues do
+    if settings[i] and settings[i].parked and is_due(queues[i], 'scheduled') then
+      return true
+    end
+  end
+  return false
+end
+
 local function take_all(out)
   if order == 'ordered' then
     take_ordered(out)
@@ -515,7 +569,10 @@ end
 if several and news > 0 then
   remember_empty(news)
 end
-write_first('zadd', prefix .. 'workers', stamp, worker)
+if met_limits and (settle_limits() > 0 or parked > 0 and is_left_due()) then
+  dropped = MAX_DROPPED -- there may be more
+end
+write_first('zadd', prefix .. 'workers', stamp, owner)
 local wait, claimed, listens = 0, '', true
 local listeners
 if #out < count and dropped < MAX_DROPPED then

@@ -11,9 +11,9 @@
 -- Errors   Retry() when the job is not this worker's, not running, or not here
 -- Cost     7 commands
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard sismember smembers srem time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"

@@ -1,31 +1,45 @@
 -- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
 -- too old or too many. Tells the jobs that wait for failed ones, as the script that fails a job does,
--- of failures by scripts that tell nobody.
+-- of failures by scripts that tell nobody. Of queues that are named, moves the jobs that have fallen
+-- due, and those whose locks have ended, to where a pop would find them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW
--- Returns  how many jobs it has deleted, failed or told
+-- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
+-- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed; it ends at most 100
---          lives, and looks at 100 failed jobs
+--          lives, and looks at 100 failed jobs. 3 more for each queue, '*' 3 more; it moves at most 100
+--          jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zincrby zpopmax zpopmin
---          zrangebyscore zrem zrevrangebyscore zscore
+--          ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zcount
+--          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 --
--- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs.
+-- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
+-- how many known queues come before those that it looks at.
 
 -- @include "lib/base.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/expiry.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
+-- @include "lib/locks.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/retention.lua"
+-- @include "lib/wake.lua"
 
 -- How many failed jobs a sweep looks at.
 local LOOKED = 100
+
+-- How many jobs of queues it moves.
+local MAX_DUE = 100
+
+-- How many of the known queues it looks at.
+local MAX_QUEUES = 100
 
 -- The failure groups, sorted, from the one named first on.
 local function groups_from(first)
@@ -76,7 +90,81 @@ local function sweep_failures()
       return done
     end
   end
-  try('del', prefix .. 'x:sweep')
+  try('hdel', prefix .. 'x:sweep', 'group', 'from')
+  return done
+end
+
+-- How many jobs of queues may still be moved.
+local room = MAX_DUE
+
+local function count_due(queue, part)
+  return call('zcount', queue_key(queue, part), '-inf', stamp)
+end
+
+-- Puts jobs whose locks have ended before all others of their queue.
+local function hand_back_lost(queue, jids) -- cold
+  for i = 1, #jids do
+    call('zadd', queue_key(queue, 'work'), '+inf', jids[i])
+    call('zrem', queue_key(queue, 'locks'), jids[i])
+    call('hset', job_key(jids[i]), 'state', 'waiting', 'worker', '', 'expires', '0')
+    stop_limited(jids[i], try('hget', job_key(jids[i]), 'x:o'))
+  end
+end
+
+-- Moves what is due in a queue. Returns how many jobs.
+local function move_due(queue, lost, recur, scheduled) -- cold
+  call('zrem', queue_key(queue, 'work'), '') -- fails if jobs could not be added later
+  if lost > 0 then
+    local cap = read_failing()
+    hand_back_lost(queue, expire(queue, math.min(lost, room), read_lost_settings(cap)))
+  end
+  local locks = lost - count_due(queue, 'locks')
+  bring_due(queue, recur > 0, scheduled > 0, room - locks)
+  wake(queue)
+  return locks + recur - count_due(queue, 'recur') + scheduled - count_due(queue, 'scheduled')
+end
+
+-- Moves what is due in a queue, if there is room for more. Returns how many jobs, or raises an error.
+local function sweep_queue(queue)
+  local lost, recur = count_due(queue, 'locks'), count_due(queue, 'recur')
+  local scheduled = count_due(queue, 'scheduled')
+  if room <= 0 or lost + recur + scheduled == 0 then
+    return 0
+  end
+  return move_due(queue, lost, recur, scheduled)
+end
+
+-- The known queues that it is the turn of.
+local function next_queues() -- cold
+  local at = finite(try('hget', prefix .. 'x:sweep', 'at'), 0)
+  local queues = try('zrange', prefix .. 'queues', at, at + MAX_QUEUES - 1)
+  if #queues < MAX_QUEUES then
+    local first = math.max(0, at - finite(try('zcard', prefix .. 'queues'), 0))
+    local unlisted = try('zrange', prefix .. 'x:queues', first, first + MAX_QUEUES - #queues - 1)
+    for i = 1, #unlisted do
+      queues[#queues + 1] = unlisted[i]
+    end
+  end
+  if #queues == MAX_QUEUES then
+    try('hset', prefix .. 'x:sweep', 'at', at + MAX_QUEUES)
+  elseif at > 0 then
+    try('hdel', prefix .. 'x:sweep', 'at')
+  end
+  return queues
+end
+
+-- Moves what is due in queues. Returns how many jobs.
+local function sweep_queues(queues)
+  if queues[1] == '*' then
+    queues = next_queues()
+  end
+  local done = 0
+  for i = 1, #queues do
+    local fine, moved = pcall(sweep_queue, queues[i])
+    if fine then
+      done, room = done + moved, room - moved
+    end
+  end
   return done
 end
 
@@ -84,5 +172,8 @@ must_publish()
 local done = end_lives(MAX_ENDED)
 if call('exists', prefix .. 'failures') == 1 then
   done = done + sweep_failures()
+end
+if ARGV[2] then
+  done = done + sweep_queues({unpack(ARGV, 2)})
 end
 return done

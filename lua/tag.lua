@@ -14,7 +14,6 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/json.lua"
--- @include "lib/sets.lua"
 -- @include "lib/tags.lua"
 
 local action = ARGV[2]
@@ -28,16 +27,7 @@ if action == 'add' or action == 'remove' then
   if not stored then
     reject('Tag', 'Job ' .. jid .. ' does not exist')
   end
-  local tags = names_of(stored)
-  if action == 'add' then
-    local known = #tags
-    tags = union(tags, ARGV, 4)
-    add_tags(jid, tags, known + 1)
-  else
-    tags = difference(tags, ARGV, 4)
-    remove_tags(jid, ARGV, 4)
-  end
-  local text = array(tags)
+  local text = change_tags(jid, stored, action == 'add', ARGV, 4)
   call('hset', job_key(jid), 'tags', text)
   return text
 elseif action == 'get' then

@@ -6,20 +6,22 @@
 -- Errors   Timeout() when one of them does not run; none is touched then
 -- Cost     7 commands a job
 -- Repeat   once
--- Needs    hdel hget hmget hset lindex lpush ltrim publish rpush srem time zadd zcard zpopmax
---          zpopmin zrem
+-- Needs    exists expire get hdel hget hmget hset lindex lpush lrange ltrim publish rpush sadd
+--          sismember srem time zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/history.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/wake.lua"
 
 local running, jids = {}, {}
 for i = 2, #ARGV do
   local jid = ARGV[i]
-  local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history')
+  local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o')
   if not job[2] then
     reject('Timeout', 'Job ' .. jid .. ' not running: it does not exist')
   elseif job[2] ~= 'running' then
@@ -47,4 +49,7 @@ for _, jid in ipairs(jids) do
   call('hset', job_key(jid), 'state', 'stalled', 'expires', '0')
   lock_lost(jid, worker)
   wake(queue)
+  if job[5] then
+    stop_limited(jid, job[5])
+  end
 end

@@ -1,10 +1,10 @@
 -- unfail.job: moves one failed job into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     NOW, jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
--- Cost     12 commands
+-- Cost     13 commands
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
 --          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
@@ -16,6 +16,7 @@
 -- @include "lib/unfail.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
+local given = read_gift('Unfail.job', 3, #ARGV)
 local state = call('hget', job_key(jid), 'state')
 if not state then
   reject('Unfail.job', 'Job ' .. jid .. ' does not exist')
@@ -26,6 +27,6 @@ local job = read_failed(jid)
 if not job then
   reject('Unfail.job', 'Job ' .. jid .. ' is in no queue')
 end
-unfail({job})
+unfail({job}, given)
 leave_group(jid, list_of(job.failure))
 return jid

@@ -1,10 +1,10 @@
 -- unfail: moves jobs of a failure group, the oldest failures first, into a queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, group [, count (25)]
+-- ARGV     NOW, queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
 -- Returns  how many were moved
 -- Errors   Unfail()
--- Cost     7 commands, 6 a job
+-- Cost     8 commands, 6 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
 --          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
@@ -14,4 +14,5 @@
 
 local queue = required('Queue', 'queue', ARGV[2])
 local group = required('Unfail', 'group', ARGV[3])
-return unfail_group(group, whole('Unfail', 'count', ARGV[4] or 25), queue)
+local count = whole('Unfail', 'count', ARGV[4] or 25)
+return unfail_group(group, count, queue, read_gift('Unfail', 5, #ARGV))

@@ -4,16 +4,19 @@
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each, and those that wake a worker
 -- Repeat   safe
 -- Needs    publish srem time zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/wake.lua"
 
 required('Unpause', 'queue', ARGV[2])
 for i = 2, #ARGV do
-  call('srem', prefix .. 'paused_queues', ARGV[i])
+  if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    publish_more({event = 'unpaused', queue = ARGV[i]})
+  end
   wake(ARGV[i])
 end

@@ -4,14 +4,16 @@
 -- ARGV     NOW, worker...
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each
 -- Repeat   safe
--- Needs    zrem
+-- Needs    del zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/registry.lua"
 
 required('Worker.deregister', 'worker', ARGV[2])
 for i = 2, #ARGV do
   call('zrem', prefix .. 'workers', ARGV[i])
+  call('del', registry_key(ARGV[i]))
 end

@@ -1,22 +1,24 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last: the range of the list that is wanted,
---          negative ones counted from its end, '' for all
--- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
+-- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered']: the range of the list
+--          that is wanted, negative ones counted from its end, '' for all
+-- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
+--          text registered of those that have registered: SEEN|STARTED|JSON;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it; with 'held' it does not
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker; removes at most 1000 that were not seen for
---          max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 with 'registered'; removes at most 1000 that were not
+--          seen for max-worker-age
 -- Repeat   safe
--- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
+-- Needs    del get hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
+-- @include "lib/registry.lua"
 -- @include "lib/settings.lua"
 
 -- Later than any lock ends: 100 days from now.
@@ -54,6 +56,13 @@ local function held(worker, jids)
   return kept
 end
 
+-- What a worker has registered, unless that is too old: by the server's clock it has then expired.
+local function registered(worker)
+  local text = try('get', registry_key(worker))
+  local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
+  return seen and seen > now - REGISTERED and text or nil
+end
+
 -- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
 local function given(i)
   return ARGV[i] and ARGV[i] ~= ''
@@ -81,6 +90,7 @@ for i = 1, #all do
     name = all[i],
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
+    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
   })
 end
 return joined(all)

@@ -234,3 +234,42 @@ func TestDrainThatCanNotBegin(t *testing.T) {
 	require.NoError(t, err)
 	requireFailure(t, drain(empty), "no handler is registered")
 }
+
+// What was worked is in the rates, without waiting for the next time that they are sent.
+func TestDrainSendsRates(t *testing.T) {
+	server := qlesstest.New(t)
+	client := server.Client()
+	worker, _ := newWorker(t, client)
+	for i := range 3 {
+		put(t, client, "K")
+		put(t, client, "L")
+		qlesstest.Drain(t, worker)
+		server.Clock().Advance(time.Minute)
+		now := server.Clock().Now()
+		points, err := client.Rates(t.Context(), qless.RateFilter{Klass: "K"},
+			now.Add(-time.Duration(i+1)*time.Minute), now, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, points, i+2)
+		for _, p := range points[:i+1] {
+			require.Equal(t, 1, p.Completed)
+		}
+	}
+}
+
+func TestWorkersAreListedWhenTheClockIsMoved(t *testing.T) {
+	server := qlesstest.New(t)
+	client := server.Client()
+	worker, _ := newWorker(t, client)
+	qlesstest.Drain(t, worker)
+	info := func() *qless.WorkerInfo {
+		workers, err := client.Workers(t.Context())
+		require.NoError(t, err)
+		require.Len(t, workers, 1)
+		return workers[0].Info
+	}
+	until(t, "the worker is registered", func() bool { return info() != nil })
+	server.Clock().Advance(time.Hour)
+	until(t, "it is registered again", func() bool { return info() != nil })
+	require.WithinDuration(t, server.Clock().Now().Add(-time.Hour), info().Started, time.Minute)
+	require.WithinDuration(t, server.Clock().Now(), info().Seen, time.Minute)
+}

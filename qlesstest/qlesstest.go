@@ -40,7 +40,9 @@ package qlesstest
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -54,6 +56,9 @@ type Server struct {
 	rdb    *redis.Client
 	client *qless.Client
 	clock  *Clock
+
+	stop    chan struct{} // ends what lets keys expire by the real time
+	stopped sync.WaitGroup
 }
 
 // New returns a server for one test, with a clock that only the test moves. It ends with
@@ -71,14 +76,36 @@ func New(t testing.TB, options ...qless.ClientOption) *Server {
 	return s
 }
 
-// Start returns a server for a program, with the real time. Close ends it. Options change
-// its client.
+// Start returns a server for a program, with the real time, by which its keys also expire. Close
+// ends it. Options change its client.
 func Start(options ...qless.ClientOption) (*Server, error) {
 	s := &Server{}
 	if err := s.start(options); err != nil {
 		return nil, err
 	}
+	s.stop = make(chan struct{})
+	s.stopped.Go(s.expire)
 	return s, nil
+}
+
+// expiryInterval is how often keys expire on a server with the real time.
+const expiryInterval = 50 * time.Millisecond
+
+// expire lets keys expire by the real time, which miniredis does not do by itself.
+func (s *Server) expire() {
+	ticker := time.NewTicker(expiryInterval)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+			now := time.Now()
+			s.mini.FastForward(now.Sub(last))
+			last = now
+		}
+	}
 }
 
 func (s *Server) start(options []qless.ClientOption) error {
@@ -87,7 +114,9 @@ func (s *Server) start(options []qless.ClientOption) error {
 		return fmt.Errorf("qlesstest: %w", err)
 	}
 	s.mini = mini
-	s.rdb = redis.NewClient(&redis.Options{Addr: mini.Addr()})
+	s.rdb = redis.NewClient(&redis.Options{
+		Addr: mini.Addr(), ReadTimeout: time.Minute, // a long script takes seconds on a busy machine
+	})
 	if s.client, err = qless.New(s.rdb, options...); err != nil {
 		s.Close()
 		return err
@@ -109,6 +138,11 @@ func (s *Server) Addr() string { return s.mini.Addr() }
 
 // Close ends the server and what it holds.
 func (s *Server) Close() {
+	if s.stop != nil {
+		close(s.stop)
+		s.stopped.Wait()
+		s.stop = nil
+	}
 	if s.client != nil {
 		_ = s.client.Close() // which ends its waits
 	}

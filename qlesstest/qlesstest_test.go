@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/qlesstest"
@@ -58,4 +59,29 @@ func TestStartForPrograms(t *testing.T) {
 	job, err := server.Client().Job(t.Context(), jid)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), job.History[0].When, time.Minute)
+}
+
+func TestKeysExpireByTheRealTime(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	server, err := qlesstest.Start()
+	require.NoError(t, err)
+	defer server.Close()
+	rdb := server.Redis()
+	require.NoError(t, rdb.Set(t.Context(), "short", "x", 200*time.Millisecond).Err())
+	require.NoError(t, rdb.Set(t.Context(), "long", "x", time.Hour).Err())
+	until(t, "the key is gone", func() bool {
+		return rdb.Exists(t.Context(), "short").Val() == 0
+	})
+	require.EqualValues(t, 1, rdb.Exists(t.Context(), "long").Val())
+}
+
+// With a clock that the test moves, keys don't expire by the real time.
+func TestKeysExpireByTheClockOfATest(t *testing.T) {
+	server := qlesstest.New(t)
+	rdb := server.Redis()
+	require.NoError(t, rdb.Set(t.Context(), "k", "x", time.Minute).Err())
+	server.Clock().Advance(59 * time.Second)
+	require.EqualValues(t, 1, rdb.Exists(t.Context(), "k").Val())
+	server.Clock().Advance(time.Second)
+	require.EqualValues(t, 0, rdb.Exists(t.Context(), "k").Val())
 }

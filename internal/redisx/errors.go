@@ -29,6 +29,10 @@ func IsAway(err error) bool {
 // IsRefusal reports whether the server answered, other than that it is away.
 func IsRefusal(err error) bool { return IsAnswer(err) && !IsAway(err) }
 
+// IsUnanswered reports whether an error leaves it open what the server would say: there was no
+// answer, or it was that the server accepts no commands for now.
+func IsUnanswered(err error) bool { return err != nil && (!IsAnswer(err) || NeverRan(err)) }
+
 // NeverRan reports whether a command certainly did not run, because there was no connection or the
 // server accepted no commands. It is safe to send it again.
 func NeverRan(err error) bool {

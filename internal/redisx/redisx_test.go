@@ -21,7 +21,7 @@ import (
 )
 
 // patience turns a hang into a failure.
-const patience = 30 * time.Second
+const patience = testkit.Patience
 
 func TestMain(m *testing.M) {
 	testkit.Silence() // connections that break are part of the tests
@@ -56,9 +56,11 @@ func TestWhatTheServerSays(t *testing.T) {
 		require.Equal(t, away, redisx.IsAway(err), text)
 		require.Equal(t, !away, redisx.IsRefusal(err), text)
 		require.Equal(t, away, redisx.NeverRan(err), text)
+		require.Equal(t, away, redisx.IsUnanswered(err), text)
 	}
 	require.True(t, redisx.NeverRan(reply("MOVED 1 127.0.0.1:7000")))
 	require.True(t, redisx.NeverRan(reply("ASK 1 127.0.0.1:7000")))
+	require.True(t, redisx.IsUnanswered(reply("ASK 1 127.0.0.1:7000")))
 }
 
 func TestErrorsThatTheServerDoesNotSay(t *testing.T) {
@@ -71,6 +73,7 @@ func TestErrorsThatTheServerDoesNotSay(t *testing.T) {
 		require.False(t, redisx.IsAnswer(err), err)
 		require.False(t, redisx.IsAway(err), err)
 		require.False(t, redisx.IsRefusal(err), err)
+		require.Equal(t, err != nil, redisx.IsUnanswered(err), err)
 		require.Equal(t, err == dial, redisx.NeverRan(err), err)
 		require.False(t, redisx.IsTimeout(err), err)
 	}

@@ -3,6 +3,8 @@ package redisx
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,17 +54,30 @@ type SubscriptionConfig[T any] struct {
 // eventsBuffer is how many events wait for a slow reader before the connection does.
 const eventsBuffer = 256
 
-// keepAlive is how long a silent connection is trusted before it is pinged.
+// keepAlive is how long a silent connection is trusted before it is pinged, and how long the server
+// may take to confirm a new subscription.
 const keepAlive = 15 * time.Second
 
-// A Subscription receives messages published on channels, as events of type T. It restores a broken
-// connection, and then there is a [Gap] notice.
+// pongTimeout is how long a server may take to answer a ping, or to confirm a restored
+// subscription. After that, the connection is replaced.
+const pongTimeout = 5 * time.Second
+
+// A Subscription receives messages published on channels, as events of type T. It replaces a
+// connection that is broken or silent, and then there is a [Gap] notice.
 type Subscription[T any] struct {
 	config SubscriptionConfig[T]
+	rdb    redis.UniversalClient
 	events chan T
-	pubsub *redis.PubSub
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	// changing is held while channels change or the connection is replaced, so that the server is
+	// told in the same order. Nothing that ends the subscription waits for it.
+	changing sync.Mutex
+
+	mu       sync.Mutex
+	pubsub   *redis.PubSub
+	channels map[string]bool
 }
 
 // Subscribe begins a subscription, and returns when the server has confirmed it. It ends with the
@@ -72,30 +87,70 @@ func Subscribe[T any](
 ) (*Subscription[T], error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Subscription[T]{
-		config: config,
-		events: make(chan T, eventsBuffer),
-		pubsub: rdb.Subscribe(ctx, config.Channels...),
-		cancel: cancel,
+		config: config, rdb: rdb, events: make(chan T, eventsBuffer), cancel: cancel,
+		channels: map[string]bool{},
 	}
+	for _, channel := range config.Channels {
+		s.channels[channel] = true
+	}
+	s.connect(ctx)
 	// Receiving ends with the connection, not with the context.
-	stop := context.AfterFunc(ctx, func() { _ = s.pubsub.Close() })
-	for range config.Channels {
-		if _, err := s.pubsub.Receive(ctx); err != nil {
-			if ctx.Err() != nil { // which has closed the connection
-				err = ctx.Err()
-			}
-			cancel()
-			_ = s.pubsub.Close()
-			return nil, err
+	stop := context.AfterFunc(ctx, func() { _ = s.connection().Close() })
+	if err := s.confirm(ctx); err != nil {
+		if ctx.Err() != nil { // which has closed the connection
+			err = ctx.Err()
 		}
+		cancel()
+		_ = s.connection().Close()
+		return nil, err
 	}
 	s.done.Go(func() {
 		defer close(s.events)
-		defer func() { _ = s.pubsub.Close() }()
+		defer func() { _ = s.connection().Close() }()
 		defer stop()
 		s.receive(ctx)
 	})
 	return s, nil
+}
+
+// connect replaces the connection by one that receives the same channels. If that fails, receiving
+// tries again.
+func (s *Subscription[T]) connect(ctx context.Context) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	channels := slices.Sorted(maps.Keys(s.channels))
+	s.mu.Unlock()
+	fresh := s.rdb.Subscribe(ctx, channels...)
+	s.mu.Lock()
+	old := s.pubsub
+	s.pubsub = fresh
+	s.mu.Unlock()
+	if old != nil {
+		_ = old.Close()
+	}
+	if ctx.Err() != nil { // it may have ended too early to close this one
+		_ = fresh.Close()
+	}
+}
+
+// connection returns the present connection.
+func (s *Subscription[T]) connection() *redis.PubSub {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pubsub
+}
+
+// confirm waits for the server's confirmation of the first channels.
+func (s *Subscription[T]) confirm(ctx context.Context) error {
+	deadline := time.Now().Add(keepAlive)
+	for range s.config.Channels {
+		wait := max(time.Until(deadline), time.Millisecond)
+		if _, err := s.connection().ReceiveTimeout(ctx, wait); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // C returns the channel of the events. It is closed when the subscription ends.
@@ -103,12 +158,26 @@ func (s *Subscription[T]) C() <-chan T { return s.events }
 
 // Add subscribes to further channels. Each is confirmed by a notice.
 func (s *Subscription[T]) Add(ctx context.Context, channels ...string) error {
-	return s.pubsub.Subscribe(ctx, channels...)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	for _, channel := range channels {
+		s.channels[channel] = true
+	}
+	s.mu.Unlock()
+	return s.connection().Subscribe(ctx, channels...)
 }
 
 // Remove unsubscribes from channels.
 func (s *Subscription[T]) Remove(ctx context.Context, channels ...string) error {
-	return s.pubsub.Unsubscribe(ctx, channels...)
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	for _, channel := range channels {
+		delete(s.channels, channel)
+	}
+	s.mu.Unlock()
+	return s.connection().Unsubscribe(ctx, channels...)
 }
 
 // Cancel ends the subscription without waiting.
@@ -117,7 +186,7 @@ func (s *Subscription[T]) Cancel() { s.cancel() }
 // Close ends the subscription and waits for that. It may be called twice.
 func (s *Subscription[T]) Close() error {
 	s.cancel()
-	err := s.pubsub.Close()
+	err := s.connection().Close()
 	s.done.Wait()
 	if errors.Is(err, redis.ErrClosed) {
 		return nil
@@ -129,7 +198,12 @@ func (s *Subscription[T]) Close() error {
 func (s *Subscription[T]) receive(ctx context.Context) {
 	broken, pinged, failures := false, false, 0
 	for ctx.Err() == nil {
-		message, err := s.pubsub.ReceiveTimeout(ctx, keepAlive)
+		wait := keepAlive
+		if broken || pinged {
+			wait = pongTimeout
+		}
+		connection := s.connection()
+		message, err := connection.ReceiveTimeout(ctx, wait)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -139,14 +213,18 @@ func (s *Subscription[T]) receive(ctx context.Context) {
 			if _, restored := message.(*redis.Subscription); restored {
 				broken = false
 			}
-		case IsTimeout(err) && !pinged:
-			pinged = s.pubsub.Ping(ctx) == nil
+		case IsTimeout(err) && !broken && !pinged && connection.Ping(ctx) == nil:
+			pinged = true
 		default:
 			if !broken && s.config.Broken != nil {
 				s.config.Broken(err)
 			}
+			silent := IsTimeout(err)
 			broken, pinged, failures = true, false, failures+1
 			s.config.Backoff.Wait(ctx, failures)
+			if silent { // go-redis replaces it only if it is broken
+				s.connect(ctx)
+			}
 		}
 	}
 }

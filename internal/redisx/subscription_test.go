@@ -145,3 +145,72 @@ func TestSubscriptionsThatCanNotBegin(t *testing.T) {
 	_, err = subscribe(t.Context(), rdb, nil, "a")
 	require.True(t, redisx.NeverRan(err), "%v", err)
 }
+
+// through returns a client whose connections go through a proxy, and one whose do not.
+func through(t *testing.T) (*testkit.Proxy, *redis.Client, *redis.Client) {
+	t.Helper()
+	server := testkit.Start(t)
+	proxy := testkit.NewProxy(t, server.Addr())
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+	t.Cleanup(func() { _ = rdb.Close() })
+	return proxy, rdb, server.Client(t)
+}
+
+func TestASilentConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	proxy, rdb, direct := through(t)
+	var broken atomic.Int32
+	s, err := subscribe(t.Context(), rdb, func(error) { broken.Add(1) }, "a", "b")
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, s.Add(t.Context(), "c"))
+	require.Equal(t, redisx.Notice{Kind: redisx.Subscribed, Channel: "c"}, next(t, s))
+	require.NoError(t, s.Remove(t.Context(), "b"))
+	require.NoError(t, direct.Publish(t.Context(), "a", "0").Err())
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "0"}, next(t, s))
+
+	proxy.GoSilent()
+	require.Equal(t, redisx.Notice{Kind: redisx.Gap}, next(t, s), "no reset was received")
+	require.Equal(t, int32(1), broken.Load())
+	require.Equal(t, redisx.Notice{Kind: redisx.Subscribed, Channel: "c"}, next(t, s))
+	for _, channel := range []string{"b", "a", "c"} { // b was removed
+		require.NoError(t, direct.Publish(t.Context(), channel, "1").Err())
+	}
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s))
+	require.Equal(t, redisx.Notice{Channel: "c", Payload: "1"}, next(t, s))
+}
+
+func TestASubscriptionThatIsNotConfirmedFails(t *testing.T) {
+	t.Parallel()
+	proxy, rdb, _ := through(t)
+	release := proxy.HoldReply("subscribe")
+	defer release()
+	done := make(chan error, 1)
+	go func() {
+		s, err := subscribe(t.Context(), rdb, nil, "a")
+		if err == nil {
+			_ = s.Close()
+		}
+		done <- err
+	}()
+	require.True(t, redisx.IsTimeout(testkit.Soon(t, "the end of the subscription", done)))
+}
+
+func TestSubscribingEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	proxy, rdb, _ := through(t)
+	release := proxy.HoldReply("subscribe")
+	defer release()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := subscribe(ctx, rdb, nil, "a")
+		done <- err
+	}()
+	testkit.Until(t, "the server is asked", func() bool { return proxy.Seen("subscribe") > 0 })
+	cancel()
+	require.ErrorIs(t, testkit.Soon(t, "the end of the subscription", done), context.Canceled)
+	require.Less(t, time.Since(began), 10*time.Second, "it did not wait for the confirmation")
+}

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 )
 
@@ -12,12 +13,32 @@ const chunkSize = 1 << 18
 type link struct {
 	client, server net.Conn
 	cutAtReply     atomic.Bool
+	silent         atomic.Bool          // nothing arrives any more
+	held           atomic.Pointer[gate] // replies wait for it
+	ended          chan struct{}        // closed with the connection
+	end            sync.Once
+}
+
+func newLink(client, server net.Conn) *link {
+	return &link{client: client, server: server, ended: make(chan struct{})}
+}
+
+// gate is closed until it is opened.
+type gate struct {
+	opened chan struct{}
+	open   func()
+}
+
+func newGate() *gate {
+	opened := make(chan struct{})
+	return &gate{opened, sync.OnceFunc(func() { close(opened) })}
 }
 
 // close ends both sides; whoever carries between them returns.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()
+	l.end.Do(func() { close(l.ended) })
 }
 
 // carryRequests passes on what the client sends, as far as the cuts let it.
@@ -31,8 +52,14 @@ func (l *link) carryRequests(arrived func(request []byte) *cut) {
 			if c != nil && !c.forward {
 				return
 			}
-			if c != nil {
+			switch {
+			case c != nil && c.hold != nil:
+				l.held.Store(c.hold)
+			case c != nil:
 				l.cutAtReply.Store(true)
+			}
+			if l.silent.Load() {
+				continue
 			}
 			if _, err := l.server.Write(buffer[:n]); err != nil {
 				return
@@ -53,6 +80,15 @@ func (l *link) carryReplies() {
 		if n > 0 {
 			if l.cutAtReply.Load() {
 				return
+			}
+			if hold := l.held.Load(); hold != nil {
+				select {
+				case <-hold.opened:
+				case <-l.ended:
+				}
+			}
+			if l.silent.Load() {
+				continue
 			}
 			if _, err := l.client.Write(buffer[:n]); err != nil {
 				return

@@ -30,7 +30,17 @@ func TestParseMonitored(t *testing.T) {
 		`1700000000.123456 [0 127.0.0.1:1] "set" "[0 lua] \"`:  {"127.0.0.1:1", "set"},
 		`1700000000.123456 [0 unix:/tmp/redis.sock] "eval" ""`: {"unix:/tmp/redis.sock", "eval"},
 	} {
-		command, _ := parseMonitored(line) // one of them ends in the middle of a word
+		command := parseMonitored(line) // one of them ends in the middle of a word
 		assert.Equal(t, want, [2]string{command.Caller, strings.ToLower(command.Words[0])}, line)
+	}
+}
+
+func TestWordsOfAMonitoredLine(t *testing.T) {
+	for line, want := range map[string][]string{
+		`"set" "key" "a \"b\" \\ \x00"`: {"set", "key", "a \"b\" \\ \x00"},
+		`"set" "key" "["x","y"]" "1"`:   {"set", "key", `["x","y"]`, "1"}, // as Valkey 8.1 writes it
+		`"set" "key" "\" "1"`:           {"set", "key", `\`, "1"},
+	} {
+		assert.Equal(t, want, words(line), line)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Proxy stands between clients and a server, and cuts connections when a test wants it.
+// Proxy stands between clients and a server, and cuts connections, or lets them go silent, when a
+// test wants it.
 //
 // It looks at requests in the chunks in which they arrive. A client that waits for each
 // reply sends a request, or a pipeline of them, in one chunk, unless it is large. Texts
@@ -29,6 +30,7 @@ type Proxy struct {
 type cut struct {
 	text    []byte
 	forward bool // let the server have the request, and keep its reply
+	hold    *gate
 }
 
 // NewProxy starts a proxy before the server at an address. It ends with the test.
@@ -59,6 +61,24 @@ func (p *Proxy) CutAfterRequest(text string) {
 // the server's reply, keep that, and close the connection: the server has executed it.
 func (p *Proxy) CutBeforeReply(text string) {
 	p.arm(cut{text: lower(text), forward: true})
+}
+
+// HoldReply makes the proxy pass on the next request that contains a text, and keep the server's
+// reply and all that follows it until the returned function is called, or the test ends.
+func (p *Proxy) HoldReply(text string) (release func()) {
+	hold := newGate()
+	p.arm(cut{text: lower(text), forward: true, hold: hold})
+	return hold.open
+}
+
+// GoSilent makes every present connection silent, in both directions, without closing it: what
+// either side sends is taken and never arrives. Later connections work.
+func (p *Proxy) GoSilent() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.silent.Store(true)
+	}
 }
 
 // CutAll closes every connection.
@@ -126,7 +146,7 @@ func (p *Proxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	l := &link{client: client, server: server}
+	l := newLink(client, server)
 	if !p.add(l) {
 		l.close()
 		return

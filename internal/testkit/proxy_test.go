@@ -1,8 +1,10 @@
 package testkit
 
 import (
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -78,4 +80,34 @@ func TestProxyOfADeadServer(t *testing.T) {
 	require.Error(t, client.Ping(t.Context()).Err())
 	s.Restart()
 	require.NoError(t, client.Ping(t.Context()).Err())
+}
+
+func TestProxyHoldsAReply(t *testing.T) {
+	s, p, client := proxied(t)
+	release := p.HoldReply("INCR")
+	defer release()
+	done := make(chan error, 1)
+	go func() { done <- client.Incr(t.Context(), "counter").Err() }()
+	direct := s.Client(t)
+	Until(t, "the server has run it", func() bool {
+		return direct.Get(t.Context(), "counter").Val() == "1"
+	})
+	assert.Empty(t, done)
+	release()
+	require.NoError(t, Soon(t, "the reply", done))
+}
+
+func TestProxyGoesSilent(t *testing.T) {
+	s, p, _ := proxied(t)
+	client := redis.NewClient(&redis.Options{
+		Addr: p.Addr(), MaxRetries: -1, ReadTimeout: 50 * time.Millisecond,
+	})
+	defer client.Close()
+	require.NoError(t, client.Incr(t.Context(), "counter").Err())
+	p.GoSilent()
+	var timeout net.Error
+	require.ErrorAs(t, client.Incr(t.Context(), "counter").Err(), &timeout)
+	assert.True(t, timeout.Timeout(), "the connection is still open")
+	assert.Equal(t, "1", s.Client(t).Get(t.Context(), "counter").Val())
+	require.NoError(t, client.Incr(t.Context(), "counter").Err(), "a new connection")
 }

@@ -108,7 +108,7 @@ func (n Number) Time() time.Time {
 
 // Duration returns the number as seconds, limited to what a Duration holds.
 func (n Number) Duration() time.Duration {
-	return time.Duration(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second))
+	return time.Duration(math.Round(math.Max(-9e9, math.Min(9e9, float64(n))) * float64(time.Second)))
 }
 
 // DecodeJSON reads a reply that is a JSON document.

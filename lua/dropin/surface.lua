@@ -10,11 +10,21 @@ local EMPTY_LIST = '{}'
 -- Messages are marked only if a worker is woken.
 local ALWAYS_MARKED = 0
 
--- Publishes the name of a new queue if somebody subscribes to that: a subscriber to a pattern of
--- channels would not expect it.
-local function publish_queue(queue)
-  local heard = try('pubsub', 'numsub', prefix .. 'x:queues')
+-- Publishes a message if somebody subscribes to its channel: a subscriber to a pattern of channels
+-- would not expect it.
+local function publish_if_heard(channel, message)
+  local heard = try('pubsub', 'numsub', prefix .. channel)
   if heard.err or heard[2] > 0 then
-    publish('x:queues', queue)
+    publish(channel, message)
   end
+end
+
+-- Publishes the name of a new queue.
+local function publish_queue(queue)
+  publish_if_heard('x:queues', queue)
+end
+
+-- Publishes an event of which the scripts of other clients say nothing.
+local function publish_more(event)
+  publish_if_heard('x:log', cjson.encode(event))
 end

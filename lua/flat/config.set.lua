@@ -80,7 +80,8 @@ call('hset', prefix .. 'config', option, value)
 try('publish', prefix .. 'log', (cjson.encode({event = 'config_set', option = option, value = value})))
 do
   local option = option
-  local queue = string.match(option, '^(.+)-max%-concurrency$')
+  local queue = string.match(option, '^(.+)%-max%-concurrency$')
+    or string.match(option, '^(.+)%-max%-rate$')
   if queue then
     wake(queue)
   end

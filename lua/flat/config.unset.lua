@@ -73,7 +73,8 @@ call('hdel', prefix .. 'config', option)
 try('publish', prefix .. 'log', (cjson.encode({event = 'config_unset', option = option})))
 do
   local option = option
-  local queue = string.match(option, '^(.+)-max%-concurrency$')
+  local queue = string.match(option, '^(.+)%-max%-concurrency$')
+    or string.match(option, '^(.+)%-max%-rate$')
   if queue then
     wake(queue)
   end

@@ -6,7 +6,7 @@
 --          relays    '1' when it listened for puts by other scripts: another worker takes over
 -- Returns  nil
 -- Errors   Depart()
--- Cost     4 commands, 2 for each queue
+-- Cost     5 commands, 2 for each queue
 -- Repeat   once
 -- Needs    del hmget publish spop srem time zpopmax zpopmin zrange zrem
 
@@ -20,6 +20,7 @@ local function finite(text, default)
   end
   return default
 end
+
 
 
 local stamp, usual = ARGV[1], true
@@ -88,6 +89,7 @@ try('zrem', prefix .. 'workers', worker)
 if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
   call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
+call('del', prefix .. 'x:worker:' .. worker)
 try('srem', prefix .. 'x:idle', worker)
 for i = 5, #ARGV do
   try('zrem', prefix .. 'x:idle:' .. ARGV[i], worker)

@@ -14,8 +14,8 @@
 -- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides; complete with a queue:
 --          1 for each job that is looked at
 -- Repeat   safe
--- Needs    del exists hget hmget hset lindex lpush lrange ltrim rpush time zadd zcard zcount
---          zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
+--          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -85,6 +85,9 @@ end
 
 
 
+
+
+
 local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -99,6 +102,10 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -186,6 +193,22 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -258,6 +281,10 @@ local function spawn_due(queue, parent, due, limit)
   if spawned > 0 then
     call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
     call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
   end
   return spawned
 end
@@ -271,11 +298,16 @@ local function spawn_all(queue, limit)
     end
   end
 end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
-  for _, jid in ipairs(due) do
+  for n, jid in ipairs(due) do
     local priority, stored
     repeat
       local jid = jid
@@ -288,7 +320,10 @@ local function move_scheduled(queue, limit)
     until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end

@@ -1,12 +1,12 @@
 -- multiget: several jobs.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid...
+-- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
 -- Returns  a JSON array of those that exist
 -- Errors   none
--- Cost     4 commands a job
+-- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers zscore
+-- Needs    exists hdel hget hmget lrange rpush smembers time zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -19,9 +19,28 @@ local function finite(text, default)
   return default
 end
 
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+
 
 
 local seldom1
+
+
+
+
 
 
 
@@ -122,7 +141,7 @@ end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
-local jid, stored = ...
+local jid, stored, state, time = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -141,6 +160,17 @@ local function options_member(text)
   end
   return ',"x":' .. string.match(text, '|(.*)$')
 end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
 local function progress_json(text)
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -158,14 +188,28 @@ local function progress_member(jid, stored)
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
-  return options_member(stored) .. progress_member(jid, stored)
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
+elseif which == 'due_member' then
+local jid, queue, state = ...
+  local due
+  if state == 'depends' then
+    local job = try('hmget', prefix .. 'j:' .. jid, 'scheduled', 'x:undelayed')
+    due = not job[2] and job[1]
+  else
+    due = queue and try('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  end
+  due = finite(type(due) == 'string' and due, 0)
+  return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid)
+local function find_job(run, jid, asks_due)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if job[13] then
+    local state = job[14]
+    local waits = asks_due and (state == 'scheduled' or state == 'depends')
     do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string')
+      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
       local jid, tags, failure = job[13], job[7], job[10]
       do
         local jid, text = jid, job[12]
@@ -254,16 +298,17 @@ local function find_job(run, jid)
         ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
         ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
         ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
     end
   end
 end
 
+local asks_due = ARGV[2] == 'x:due'
 do
-  local jids, first = ARGV, 2
+  local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
-    found[#found + 1] = find_job(try, jids[i])
+    found[#found + 1] = find_job(try, jids[i], asks_due)
   end
   do
     local texts = found

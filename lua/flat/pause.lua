@@ -4,12 +4,15 @@
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Pause() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each
 -- Repeat   safe
--- Needs    sadd
+-- Needs    publish sadd
 
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+
+
 
 
 do
@@ -25,6 +28,11 @@ do
   end
 end
 for i = 2, #ARGV do
-  call('sadd', prefix .. 'paused_queues', ARGV[i])
+  if call('sadd', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    do
+      local event = {event = 'paused', queue = ARGV[i]}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
+  end
 end
 

@@ -7,8 +7,8 @@
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim rpush smembers time zadd zcard
---          zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush smembers time
+--          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -38,6 +38,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
+
+
 
 
 
@@ -146,7 +149,7 @@ local function job_json(job, tracked, more, newest)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
 seldom1 = function(which, ...)
@@ -241,6 +244,10 @@ local function split_options(text)
   end
   return '', {}
 end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
 local function fair_share(text)
   local _, values = split_options(text)
   local share = values.g
@@ -327,6 +334,22 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -399,6 +422,10 @@ local function spawn_due(queue, parent, due, limit)
   if spawned > 0 then
     call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
     call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
   end
   return spawned
 end
@@ -412,11 +439,16 @@ local function spawn_all(queue, limit)
     end
   end
 end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
-  for _, jid in ipairs(due) do
+  for n, jid in ipairs(due) do
     local priority, stored
     repeat
       local jid = jid
@@ -429,7 +461,10 @@ local function move_scheduled(queue, limit)
     until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -468,7 +503,7 @@ end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
-local jid, stored = ...
+local jid, stored, state, time = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -487,6 +522,17 @@ local function options_member(text)
   end
   return ',"x":' .. string.match(text, '|(.*)$')
 end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
 local function progress_json(text)
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -504,7 +550,8 @@ local function progress_member(jid, stored)
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
-  return options_member(stored) .. progress_member(jid, stored)
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)

@@ -14,9 +14,9 @@
 --          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
---          zcount zincrby zmscore zpopmax zpopmin zrangebyscore zrem zremrangebyrank zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
+--          time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+--          zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -38,6 +38,7 @@ local function finite(text, default)
   end
   return default
 end
+
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -71,10 +72,6 @@ if not usual then
 end
 
 
-
-local seldom1
-
-
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -82,6 +79,16 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
+
+
+
+
+
+local seldom1
+
+
+local met_limits = false
+local met_texts = false
 
 
 
@@ -114,13 +121,203 @@ end
 local dropped = 0
 
 
+local parked = 0
+
 
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
 
+
+
+
+
+
 seldom1 = function(which, ...)
-if which == 'readable' then
+if which == 'note_starts' then
+local limit, n = ...
+  local times = {}
+  for i = 1, n do
+    times[i] = stamp
+  end
+  if n > 0 then
+    try('lpush', limit.list, unpack(times))
+    try('ltrim', limit.list, 0, limit.rate - 1)
+    try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+  end
+  limit.started, limit.from = 0, nil
+elseif which == 'settle_limits' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+  local returned = 0
+  for _, limit in ipairs(met_limits or none) do
+    each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
+    if limit.rate > 0 then
+      seldom1('note_starts', limit, limit.noted)
+    end
+    if limit.passed then
+      try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+    end
+    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
+      returned = returned + return_parked(limit)
+    end
+  end
+  met_limits = false
+  return returned
+elseif which == 'readable' then
 local text = ...
 local function list_of(text)
   if not text then
@@ -217,7 +414,7 @@ end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
-local jid, stored = ...
+local jid, stored, state, time = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -236,6 +433,17 @@ local function options_member(text)
   end
   return ',"x":' .. string.match(text, '|(.*)$')
 end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
 local function progress_json(text)
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -253,7 +461,8 @@ local function progress_member(jid, stored)
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
-  return options_member(stored) .. progress_member(jid, stored)
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -329,8 +538,224 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
 end
 local function list_of(text)
   if not text then
@@ -364,34 +789,6 @@ end
 local function adopt_history(jid, text)
   if text then
     seldom1('move_history', jid, text)
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function fair_share(text)
@@ -508,27 +905,6 @@ local function note_life(jid, ends)
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
   else
     try('zrem', prefix .. 'x:until', jid)
-  end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
   end
 end
 local function undepend(jid, other)
@@ -918,6 +1294,9 @@ local function job_ended(jid, stored, state)
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
@@ -932,7 +1311,7 @@ local function canceled_with_options(jid, stored, how)
     hand_back(stored)
   end
 end
-local function cancel_job(jid, job, how)
+local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
@@ -966,7 +1345,7 @@ local function cancel_job(jid, job, how)
   end
   if state == 'failed' then
     do
-      local jid, queue, failure = jid, queue, failure
+      local jid, queue, failure, count = jid, queue, failure, count
       local details
       repeat
         local text = failure
@@ -982,7 +1361,7 @@ local function cancel_job(jid, job, how)
         details = {}
       until true
       do
-        local jid, failure, count = jid, details
+        local jid, failure, count = jid, details, count
         if type(failure.group) == 'string' then
           try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
           do
@@ -1113,10 +1492,286 @@ end
   end
   dropped = dropped + 1
   return true
+elseif which == 'allowed_by_rate' then
+local queue, settings, wanted = ...
+local function read_max_rate(queue, text, most)
+  local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+  rate, per = finite(rate, 0), finite(per, 0)
+  if rate > 0 and per > 0 then
+    return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
+  end
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+  local limit = read_max_rate(queue, settings.max_rate, wanted)
+  if not limit then
+    return wanted
+  end
+  settings.rate = limit
+  while limit.started < wanted and not rate_opens(limit) do
+    limit.started = limit.started + 1
+  end
+  return limit.started
 elseif which == 'take_due' then
 local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function free_slots(names_in_order, jids)
+  for _, name in ipairs(names_in_order) do
+    local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
+    if type(freed) == 'number' and freed > 0 then
+      limit_freed(name)
+    end
+  end
+end
+local function stop_limited(jid, stored)
+  if not stored or not has_option(stored, 'c') then
+    return
+  end
+  local found, jids = limits_of(stored), {}
+  for i = 1, #found do
+    jids[found[i]] = {jid}
+  end
+  free_slots(found, jids)
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
 end
 local function list_of(text)
   if not text then
@@ -1150,34 +1805,6 @@ end
 local function adopt_history(jid, text)
   if text then
     seldom1('move_history', jid, text)
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function fair_share(text)
@@ -1320,6 +1947,10 @@ local function spawn_due(queue, parent, due, limit)
   if spawned > 0 then
     call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
     call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
   end
   return spawned
 end
@@ -1333,11 +1964,16 @@ local function spawn_all(queue, limit)
     end
   end
 end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
-  for _, jid in ipairs(due) do
+  for n, jid in ipairs(due) do
     local priority, stored
     repeat
       local jid = jid
@@ -1350,7 +1986,10 @@ local function move_scheduled(queue, limit)
     until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end
@@ -1408,22 +2047,6 @@ local function note_life(jid, ends)
   else
     try('zrem', prefix .. 'x:until', jid)
   end
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -1772,6 +2395,9 @@ local function job_ended(jid, stored, state)
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
@@ -1779,6 +2405,17 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
+end
+local function read_lost_settings(cap)
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
+  return {
+    cap = cap,
+    grace = finite(values[1], 10),
+    keep_failed = ((values[2] or values[5]) and {seconds = finite(values[2], -1), count = finite(values[5], -1)}),
+    initial_delay = values[3],
+    factor = values[4],
+  }
 end
 local function fail_lost(queue, jid, worker, own_queue, stored, settings)
   leave_queue(queue, jid)
@@ -1811,14 +2448,17 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
+local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now
+  local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
   if values.q == 'place' then
     at = finite(job[2], now)
+  else
+    made_last = made_last + 1
   end
   call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -1901,11 +2541,10 @@ local function expire_lock(queue, jid, settings)
       end
       if delay then
         put_off(queue, jid, delay)
-        return nil
-      elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
-        return nil
+      elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+        return jid
       end
-      return jid
+      stop_limited(jid, job[9])
     end
   end
 end
@@ -1934,17 +2573,6 @@ local function expire(queue, limit, settings)
     end
   end
   return taken
-end
-local function read_lost_settings(cap)
-  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-  return {
-    cap = cap,
-    grace = finite(values[1], 10),
-    keep_failed = ((values[2] or values[5]) and {seconds = finite(values[2], -1), count = finite(values[5], -1)}),
-    initial_delay = values[3],
-    factor = values[4],
-  }
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
   local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
@@ -2002,6 +2630,596 @@ end
   call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
     unpack(more))
   return ends
+elseif which == 'admit_all' then
+local jids, count, jobs, taken, settings, run = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function rate_allows(limit, n)
+  local place = limit.rate - limit.started - n
+  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  return place >= 0 and not (time and time + limit.per > now)
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function known_limit(name, most)
+  local limit = met_limits[name]
+  if not limit then
+    limit = read_limit(name, most)
+    met_limits[name], met_limits[#met_limits + 1] = limit, limit
+  end
+  return limit
+end
+local function limits_named(text, most)
+  met_limits, met_texts = met_limits or {}, met_texts or {}
+  local found = met_texts[text]
+  if not found then
+    found = limits_of(text)
+    for i = 1, #found do
+      found[i] = known_limit(found[i], most)
+    end
+    met_texts[text] = found
+  end
+  return found
+end
+local function admit(jid, text, most)
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local opens = limit_opens(found[i], jid)
+    if opens then
+      found[i].opens = opens
+      for j = 1, i - 1 do
+        found[j].look = true
+      end
+      return nil, found[i]
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+  end
+  return found
+end
+local function admit_alike(text, count, most)
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local limit = found[i]
+    if limit.hold or limit.room < count or limit.rate > 0 and not rate_allows(limit, count) then
+      return nil
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + count, found[i].room - count
+  end
+  return found
+end
+local function may_start(jid, job, ready, settings, run)
+  local stored = job[9]
+  if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
+    return true
+  elseif run and settings.direct and ready >= settings.direct then
+    settings.stopped = true
+    return false
+  elseif run and parked >= 200 then
+    settings.stopped, dropped = true, 1000
+    return false
+  end
+  local found, refused = admit(jid, stored, settings.most or 1)
+  if refused then
+    parked = parked + 1
+    job.refused, settings.parked = refused, true
+  else
+    job.limits = found
+  end
+  return true
+end
+local function alike(count, jobs, taken, settings, run)
+  local text = jobs[1][9]
+  if count == 1 or not text or string.find(text, '^%a*[st]')
+    or run and (parked > 0 or settings.direct and taken + count > settings.direct) then
+    return nil
+  end
+  for i = 1, count do
+    if jobs[i][9] ~= text or not jobs[i][1] then
+      return nil
+    end
+  end
+  return text
+end
+  local before, text = parked, alike(count, jobs, taken, settings, run)
+  local found = text and admit_alike(text, count, settings.most or 1)
+  if found then
+    return count, found
+  end
+  for i = 1, count do
+    local stored = jobs[i][9]
+    if stored and string.find(stored, '^%a*c')
+      and not may_start(jids[i], jobs[i], taken + i - 1 - parked + before, settings, run) then
+      return i - 1
+    end
+  end
+  return count
+elseif which == 'note_all_started' then
+local jobs, n, locks, common = ...
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function note_started(found, jid, score)
+  for i = 1, #found do
+    local limit = found[i]
+    limit.noted = limit.noted + 1
+    if limit.max > 0 then
+      limit.held[#limit.held + 1] = score
+      limit.held[#limit.held + 1] = jid
+    end
+  end
+end
+  local ends, score
+  for i = 1, n do
+    local found = common or jobs[i].limits
+    if found and ends ~= locks[2 * i + 1] then
+      ends = locks[2 * i + 1]
+      score = slot_end(tonumber(ends))
+    end
+    if found then
+      note_started(found, locks[2 * i + 2], score)
+    end
+  end
+elseif which == 'read_scores' then
+local queue, jids, count, jobs, settings, run = ...
+  local refused = {}
+  for i = 1, count do
+    local job = jobs[i]
+    if job.refused then
+      job.score = settings.score or string.format('%.17g', (finite(job[3], 0)))
+      refused[#refused + 1] = i
+    end
+  end
+  if #refused == 0 then
+    return
+  end
+  if not settings.parks then
+    settings.parks = true
+    call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+  end
+  for i = 1, run and #refused or 0 do
+    jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
+  end
+elseif which == 'put_aside' then
+local queue, jid, job, run = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function known_limit(name, most)
+  local limit = met_limits[name]
+  if not limit then
+    limit = read_limit(name, most)
+    met_limits[name], met_limits[#met_limits + 1] = limit, limit
+  end
+  return limit
+end
+local function park(queue, jid, limit, score, time)
+  local wait = limit_key(limit.name, 'wait')
+  limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
+  local due = limit.opens
+  if limit.waiting > 0 then
+    due = now + 60 + limit.waiting / 100
+  end
+  limit.waiting = limit.waiting + 1
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
+  try('zadd', wait, score, jid)
+end
+local function drop_slots(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    local limit = known_limit(name, 1)
+    if try('zrem', limit_key(name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
+  if not run then
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    drop_slots(jid, job[9])
+    call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
+  end
+  park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'bring_more' then
+local queue, settings, limit = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', prefix .. 'j:' .. child) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', prefix .. 'r:' .. parent,
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit do
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', prefix .. 'j:' .. child,
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 then
+      return
+    end
+  end
+end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
+local function move_scheduled(queue, limit)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work, turns = {}, {}
+  for n, jid in ipairs(due) do
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
+    if priority then
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '')
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
+  settings.parked = false
+  if not (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
+    return false
+  end
+  bring_due(queue, false, true, limit)
+  return call('exists', prefix .. 'q:' .. queue .. '-work') == 1
 end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
@@ -2100,7 +3318,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
 
@@ -2172,7 +3390,7 @@ local settings
 do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'max-job-history')
+    queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
   local heartbeat
   do
     local own, general = values[1], values[2]
@@ -2187,6 +3405,7 @@ do
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
+    max_rate = values[5],
   }
 end
 if lock_for then
@@ -2203,15 +3422,20 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 local out, show = {}, timed and timed_json or popped_json
 repeat
-  local queue, max_concurrency, wanted = queue, settings.max_concurrency, count
-  if max_concurrency <= 0 then
-    count = wanted
+  local queue, settings, wanted = queue, settings, count
+  if settings.max_concurrency > 0 then
+    local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
+    wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
+  end
+  if settings.max_rate and wanted > 0 then
+    count = seldom1('allowed_by_rate', queue, settings, wanted)
     break
   end
-  local running = call('zcount', prefix .. 'q:' .. queue .. '-locks', stamp, '+inf')
-  count = math.min(wanted, math.max(0, max_concurrency - running))
+  count = wanted
 until true
 if count > 0 then
+  settings.most = count
+  local run
   local jids
   repeat
     local queue, settings, wanted = queue, settings, count
@@ -2225,33 +3449,16 @@ if count > 0 then
     end
     jids = none
   until true
-  local more = (count + dropped < 1000 and count or 1000 - dropped)
-  if #jids == 0 and more > 0 then
-    repeat
-      local run, queue, limit = call, queue, more
-      local work = prefix .. 'q:' .. queue .. '-work'
-      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-      if #best > 0 then
-        local first = #best == 1 and '-1' or string.format('%d', -#best)
-        local removed = run('zremrangebyrank', work, first, '-1')
-        if type(removed) == 'table' then
-          jids = none
-          break
-        end
-      end
-      jids = best
-    until true
-  end
-  while #jids > 0 do
+  while jids do
     do
-      local queue, jids, worker, settings, show, out = queue, jids, worker, settings, show, out
+      local queue, jids, worker, settings, show, out, run = queue, jids, worker, settings, show, out, run
       for first = 1, #jids, 500 do
         local some = jids
         if #jids > 500 then
-          some = {unpack(jids, first, math.min(first + 499, #jids))}
+          some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
         end
         repeat
-          local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+          local queue, jids, worker, settings, show, out, run = queue, some, worker, settings, show, out, run
           local cap = settings.cap
           local expires
           repeat
@@ -2268,17 +3475,38 @@ if count > 0 then
           local details = '{"worker":' .. cjson.encode(worker) .. '}'
           local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
           local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-          local n, count = 0, #jids
-          local put_at, put_time
+          local n, count, limited, common = 0, #jids, false, nil
           for i = 1, count do
-            local jid = jids[i]
-            local key = prefix .. 'j:' .. jid
+            local key = prefix .. 'j:' .. jids[i]
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
+            jobs[i], waited[i] = job, key
+            if job[9] and string.find(job[9], '^%a*c') then
+              limited = true
+            end
+          end
+          if limited then
+            count, common = seldom1('admit_all', jids, count, jobs, #out, settings, run)
+            if not common then
+              seldom1('read_scores', queue, jids, count, jobs, settings, run)
+            end
+          end
+          if run then
+            local first = count == 1 and '-1' or string.format('%d', -count)
+            if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+              settings.stopped = true
+              break
+            end
+          end
+          local put_at, put_time
+          for i = 1, count do
+            local jid, job, key = jids[i], jobs[i], waited[i]
             local stored = job[9]
             local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
               and seldom1('drop_expired', jid, 'waiting')
-            if not over and (job[1] or not job.err and call('exists', key) == 1) then
+            if limited and job.refused then
+              seldom1('put_aside', queue, jid, job, run)
+            elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
               n = n + 1
               local entries
               do
@@ -2307,11 +3535,17 @@ if count > 0 then
               call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
             end
           end
-          for i = n + 1, count do
+          for i = n + 1, #jids do
             jids[i], waited[i] = nil, nil
           end
           if n == 0 then
             break
+          end
+          if limited then
+            seldom1('note_all_started', jobs, n, locks, common)
+          end
+          if settings.rate then
+            seldom1('note_starts', settings.rate, n)
           end
           do
             local queue, worker, locks, n = queue, worker, locks, n
@@ -2400,25 +3634,18 @@ if count > 0 then
         until true
       end
     end
-    more = within(count - #out)
-    if more <= 0 then
+    local more = within(count - #out)
+    if more <= 0 or settings.stopped then
       break
     end
-    repeat
-      local run, queue, limit = call, queue, more
-      local work = prefix .. 'q:' .. queue .. '-work'
-      local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-      if #best > 0 then
-        local first = #best == 1 and '-1' or string.format('%d', -#best)
-        local removed = run('zremrangebyrank', work, first, '-1')
-        if type(removed) == 'table' then
-          jids = none
-          break
-        end
-      end
-      jids = best
-    until true
+    jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+      break
+    end
   end
+end
+if met_limits then
+  seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 do

@@ -4,14 +4,15 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, jid, worker
 -- Returns  a JSON array of one element: the job, or an empty object when it does not wait in this
---          queue, its life has ended, or the queue is paused. Its running jobs may exceed
---          <queue>-max-concurrency
+--          queue, its life has ended, its limits have no room, or the queue is paused. Its running
+--          jobs may exceed <queue>-max-concurrency and <queue>-max-rate
 -- Errors   Queue(), Pop()
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard set sismember smembers srem time zadd
---          zcard zincrby zmscore zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
+--          time zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+--          zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -34,6 +35,7 @@ local function finite(text, default)
   return default
 end
 
+
 local none = {}
 
 local stamp, usual = ARGV[1], true
@@ -52,18 +54,6 @@ if not usual then
 end
 
 
-
-
-local seldom1
-
-
-
-
-
-
-
-
-
 local function lock_time(own, general)
   local seconds = finite(own, 0)
   if seconds <= 0 then
@@ -71,6 +61,24 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
+
+
+
+
+
+local seldom1
+
+
+local met_limits = false
+local met_texts = false
+
+
+
+
+
+
+
+
 
 
 
@@ -96,8 +104,195 @@ local dropped = 0
 
 
 
+
+
+
+
 seldom1 = function(which, ...)
-if which == 'is_over' then
+if which == 'note_starts' then
+local limit, n = ...
+  local times = {}
+  for i = 1, n do
+    times[i] = stamp
+  end
+  if n > 0 then
+    try('lpush', limit.list, unpack(times))
+    try('ltrim', limit.list, 0, limit.rate - 1)
+    try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+  end
+  limit.started, limit.from = 0, nil
+elseif which == 'settle_limits' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+  local returned = 0
+  for _, limit in ipairs(met_limits or none) do
+    each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
+    if limit.rate > 0 then
+      seldom1('note_starts', limit, limit.noted)
+    end
+    if limit.passed then
+      try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+    end
+    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
+      returned = returned + return_parked(limit)
+    end
+  end
+  met_limits = false
+  return returned
+elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -258,9 +453,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -276,6 +468,209 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function wake_for_slot(queue)
+  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+    wake(queue)
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -323,18 +718,6 @@ local function note_life(jid, ends)
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
   else
     try('zrem', prefix .. 'x:until', jid)
-  end
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
   end
 end
 local function fair_share(text)
@@ -392,27 +775,6 @@ end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
-end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
-  end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and wake(queue)
-end
-local function wake_for_slot(queue)
-  if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-    wake(queue)
-  end
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -847,6 +1209,9 @@ local function job_ended(jid, stored, state)
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
@@ -861,7 +1226,7 @@ local function canceled_with_options(jid, stored, how)
     hand_back(stored)
   end
 end
-local function cancel_job(jid, job, how)
+local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
@@ -895,7 +1260,7 @@ local function cancel_job(jid, job, how)
   end
   if state == 'failed' then
     do
-      local jid, queue, failure = jid, queue, failure
+      local jid, queue, failure, count = jid, queue, failure, count
       local details
       repeat
         local text = failure
@@ -911,7 +1276,7 @@ local function cancel_job(jid, job, how)
         details = {}
       until true
       do
-        local jid, failure, count = jid, details
+        local jid, failure, count = jid, details, count
         if type(failure.group) == 'string' then
           try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
           do
@@ -1053,7 +1418,7 @@ end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
-local jid, stored = ...
+local jid, stored, state, time = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -1072,6 +1437,17 @@ local function options_member(text)
   end
   return ',"x":' .. string.match(text, '|(.*)$')
 end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
 local function progress_json(text)
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -1089,7 +1465,8 @@ local function progress_member(jid, stored)
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
-  return options_member(stored) .. progress_member(jid, stored)
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
 local function record(key, text, cap)
@@ -1142,6 +1519,333 @@ end
   call('hset', key, 'state', 'running', 'worker', worker, 'expires', ends, 'time', stamp,
     unpack(more))
   return ends
+elseif which == 'admit_all' then
+local jids, count, jobs, taken, settings, run = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function rate_allows(limit, n)
+  local place = limit.rate - limit.started - n
+  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  return place >= 0 and not (time and time + limit.per > now)
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function known_limit(name, most)
+  local limit = met_limits[name]
+  if not limit then
+    limit = read_limit(name, most)
+    met_limits[name], met_limits[#met_limits + 1] = limit, limit
+  end
+  return limit
+end
+local function limits_named(text, most)
+  met_limits, met_texts = met_limits or {}, met_texts or {}
+  local found = met_texts[text]
+  if not found then
+    found = limits_of(text)
+    for i = 1, #found do
+      found[i] = known_limit(found[i], most)
+    end
+    met_texts[text] = found
+  end
+  return found
+end
+local function admit(jid, text, most)
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local opens = limit_opens(found[i], jid)
+    if opens then
+      found[i].opens = opens
+      for j = 1, i - 1 do
+        found[j].look = true
+      end
+      return nil, found[i]
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+  end
+  return found
+end
+local function admit_alike(text, count, most)
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local limit = found[i]
+    if limit.hold or limit.room < count or limit.rate > 0 and not rate_allows(limit, count) then
+      return nil
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + count, found[i].room - count
+  end
+  return found
+end
+local parked = 0
+local function may_start(jid, job, ready, settings, run)
+  local stored = job[9]
+  if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
+    return true
+  elseif run and settings.direct and ready >= settings.direct then
+    settings.stopped = true
+    return false
+  elseif run and parked >= 200 then
+    settings.stopped, dropped = true, 1000
+    return false
+  end
+  local found, refused = admit(jid, stored, settings.most or 1)
+  if refused then
+    parked = parked + 1
+    job.refused, settings.parked = refused, true
+  else
+    job.limits = found
+  end
+  return true
+end
+local function alike(count, jobs, taken, settings, run)
+  local text = jobs[1][9]
+  if count == 1 or not text or string.find(text, '^%a*[st]')
+    or run and (parked > 0 or settings.direct and taken + count > settings.direct) then
+    return nil
+  end
+  for i = 1, count do
+    if jobs[i][9] ~= text or not jobs[i][1] then
+      return nil
+    end
+  end
+  return text
+end
+  local before, text = parked, alike(count, jobs, taken, settings, run)
+  local found = text and admit_alike(text, count, settings.most or 1)
+  if found then
+    return count, found
+  end
+  for i = 1, count do
+    local stored = jobs[i][9]
+    if stored and string.find(stored, '^%a*c')
+      and not may_start(jids[i], jobs[i], taken + i - 1 - parked + before, settings, run) then
+      return i - 1
+    end
+  end
+  return count
+elseif which == 'note_all_started' then
+local jobs, n, locks, common = ...
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function note_started(found, jid, score)
+  for i = 1, #found do
+    local limit = found[i]
+    limit.noted = limit.noted + 1
+    if limit.max > 0 then
+      limit.held[#limit.held + 1] = score
+      limit.held[#limit.held + 1] = jid
+    end
+  end
+end
+  local ends, score
+  for i = 1, n do
+    local found = common or jobs[i].limits
+    if found and ends ~= locks[2 * i + 1] then
+      ends = locks[2 * i + 1]
+      score = slot_end(tonumber(ends))
+    end
+    if found then
+      note_started(found, locks[2 * i + 2], score)
+    end
+  end
+elseif which == 'read_scores' then
+local queue, jids, count, jobs, settings, run = ...
+  local refused = {}
+  for i = 1, count do
+    local job = jobs[i]
+    if job.refused then
+      job.score = settings.score or string.format('%.17g', (finite(job[3], 0)))
+      refused[#refused + 1] = i
+    end
+  end
+  if #refused == 0 then
+    return
+  end
+  if not settings.parks then
+    settings.parks = true
+    call('zcard', prefix .. 'q:' .. queue .. '-scheduled')
+  end
+  for i = 1, run and #refused or 0 do
+    jobs[refused[i]].score = call('zscore', prefix .. 'q:' .. queue .. '-work', jids[refused[i]])
+  end
+elseif which == 'put_aside' then
+local queue, jid, job, run = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function known_limit(name, most)
+  local limit = met_limits[name]
+  if not limit then
+    limit = read_limit(name, most)
+    met_limits[name], met_limits[#met_limits + 1] = limit, limit
+  end
+  return limit
+end
+local function park(queue, jid, limit, score, time)
+  local wait = limit_key(limit.name, 'wait')
+  limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
+  local due = limit.opens
+  if limit.waiting > 0 then
+    due = now + 60 + limit.waiting / 100
+  end
+  limit.waiting = limit.waiting + 1
+  call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+  call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
+  try('zadd', wait, score, jid)
+end
+local function drop_slots(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    local limit = known_limit(name, 1)
+    if try('zrem', limit_key(name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
+  if not run then
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    drop_slots(jid, job[9])
+    call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
+  end
+  park(queue, jid, job.refused, job.score, job[8])
 end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
@@ -1240,7 +1944,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
       ',"history":' .. history .. relations ..
-      (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+      (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
 
@@ -1291,7 +1995,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue')
+local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'x:o')
 if job[1] ~= 'waiting' or job[2] ~= queue or
   call('sismember', prefix .. 'paused_queues', queue) == 1 then
   return '[{}]'
@@ -1300,7 +2004,7 @@ local settings
 do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'max-job-history')
+    queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
   local heartbeat
   do
     local own, general = values[1], values[2]
@@ -1315,7 +2019,11 @@ do
     max_concurrency = finite(values[3], 0),
     cap = finite(values[4], 100),
     tracked = true,
+    max_rate = values[5],
   }
+end
+if job[3] and string.find(job[3], '^%a*c') then
+  settings.score = call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
 end
 call('zcard', prefix .. 'q:' .. queue .. '-locks')
 if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
@@ -1323,14 +2031,14 @@ if call('zrem', prefix .. 'q:' .. queue .. '-work', jid) == 0 then
 end
 local out = {}
 do
-  local queue, jids, worker, settings, show, out = queue, {jid}, worker, settings, popped_json, out
+  local queue, jids, worker, settings, show, out, run = queue, {jid}, worker, settings, popped_json, out
   for first = 1, #jids, 500 do
     local some = jids
     if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
+      some = {unpack(jids, first, math.min(first + 500 - 1, #jids))}
     end
     repeat
-      local queue, jids, worker, settings, show, out = queue, some, worker, settings, show, out
+      local queue, jids, worker, settings, show, out, run = queue, some, worker, settings, show, out, run
       local cap = settings.cap
       local expires
       repeat
@@ -1347,17 +2055,38 @@ do
       local details = '{"worker":' .. cjson.encode(worker) .. '}'
       local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
       local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count = 0, #jids
-      local put_at, put_time
+      local n, count, limited, common = 0, #jids, false, nil
       for i = 1, count do
-        local jid = jids[i]
-        local key = prefix .. 'j:' .. jid
+        local key = prefix .. 'j:' .. jids[i]
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
+        jobs[i], waited[i] = job, key
+        if job[9] and string.find(job[9], '^%a*c') then
+          limited = true
+        end
+      end
+      if limited then
+        count, common = seldom1('admit_all', jids, count, jobs, #out, settings, run)
+        if not common then
+          seldom1('read_scores', queue, jids, count, jobs, settings, run)
+        end
+      end
+      if run then
+        local first = count == 1 and '-1' or string.format('%d', -count)
+        if count == 0 or type(run('zremrangebyrank', prefix .. 'q:' .. queue .. '-work', first, '-1')) == 'table' then
+          settings.stopped = true
+          break
+        end
+      end
+      local put_at, put_time
+      for i = 1, count do
+        local jid, job, key = jids[i], jobs[i], waited[i]
         local stored = job[9]
         local over = stored and string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting')
           and seldom1('drop_expired', jid, 'waiting')
-        if not over and (job[1] or not job.err and call('exists', key) == 1) then
+        if limited and job.refused then
+          seldom1('put_aside', queue, jid, job, run)
+        elseif not over and (job[1] or not job.err and call('exists', key) == 1) then
           n = n + 1
           local entries
           do
@@ -1386,11 +2115,17 @@ do
           call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
         end
       end
-      for i = n + 1, count do
+      for i = n + 1, #jids do
         jids[i], waited[i] = nil, nil
       end
       if n == 0 then
         break
+      end
+      if limited then
+        seldom1('note_all_started', jobs, n, locks, common)
+      end
+      if settings.rate then
+        seldom1('note_starts', settings.rate, n)
       end
       do
         local queue, worker, locks, n = queue, worker, locks, n
@@ -1479,6 +2214,9 @@ do
     until true
   end
 end
+if met_limits then
+  seldom1('settle_limits')
+end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return dropped > 0 and '[{}]' or '[' .. out[1] .. ']'
+return dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 

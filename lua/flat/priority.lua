@@ -12,6 +12,7 @@ local call = redis.call
 local prefix = KEYS[1]
 
 
+
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -50,12 +51,18 @@ if not queue then
     error(area .. '(): ' .. message)
   end
 end
-if queue ~= '' then
-  call('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
-end
-call('hset', prefix .. 'j:' .. jid, 'priority', priority)
-if state == 'stalled' then
-  call('hdel', prefix .. 'j:' .. jid, 'grace')
-end
+repeat
+  local run, jid, queue, state, priority = call, jid, queue, state, priority
+  if queue ~= '' then
+    local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
+    if type(moved) == 'table' then
+      break
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'priority', priority)
+  if state == 'stalled' then
+    call('hdel', prefix .. 'j:' .. jid, 'grace')
+  end
+until true
 return priority
 

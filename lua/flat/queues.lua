@@ -7,8 +7,9 @@
 -- Errors   none
 -- Cost     9 commands a queue, 3 for each due job
 -- Repeat   safe
--- Needs    del exists hget hmget hset lindex lpush ltrim rpush sismember time zadd zcard zcount
---          zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush ltrim publish rpush sismember time zadd
+--          zcard
+--          zcount zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -28,6 +29,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
+
+
 
 
 
@@ -61,6 +65,10 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -148,6 +156,22 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -220,6 +244,10 @@ local function spawn_due(queue, parent, due, limit)
   if spawned > 0 then
     call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
     call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
   end
   return spawned
 end
@@ -233,11 +261,16 @@ local function spawn_all(queue, limit)
     end
   end
 end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
 local function move_scheduled(queue, limit)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
-  for _, jid in ipairs(due) do
+  for n, jid in ipairs(due) do
     local priority, stored
     repeat
       local jid = jid
@@ -250,7 +283,10 @@ local function move_scheduled(queue, limit)
     until true
     if priority then
       call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
       work[#work + 1] = jid
     end
   end

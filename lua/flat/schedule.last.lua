@@ -1,17 +1,42 @@
 -- schedule.last: when a schedule was last due, and what time it is. A new schedule counts as due
--- now, so that its first job is the next one.
+-- now, so that its first job is the next one. Notes which worker asks, as one that follows it.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id
--- Returns  {last, now}, as text; last is not after now
+-- ARGV     NOW, id [, worker, digest]
+--          digest stands for what the worker puts, and when
+-- Returns  {last, now, what}, as text; last is not after now. What is empty, 'register' if the
+--          worker is to register the schedule, or 'differs' if others follow another one
 -- Errors   Schedule.last()
--- Cost     1 command, 1 more for a new schedule
+-- Cost     5 commands, 2 more for a new schedule or worker
 -- Repeat   once
--- Needs    hget hset time
+-- Needs    hget hgetall hset time
 
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -28,6 +53,36 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+local function read_follower(text)
+  if type(text) ~= 'string' then
+    return nil
+  end
+  local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+  return finite(since) and since, finite(seen), digest
+end
+local function is_followed(id, digest)
+  local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+  for i = 2, #followers, 2 do
+    local _, seen, its = read_follower(followers[i])
+    if seen and seen > now - 180 and (not digest or its == digest) then
+      return true
+    end
+  end
+  return false
+end
+
+local function note_follower(id, worker, digest)
+  local since, _, before = read_follower(try('hget', prefix .. 'x:follow:' .. id, worker))
+  local registered = try('hget', prefix .. 'x:schedule:' .. id, 'digest')
+  try('hset', prefix .. 'x:follow:' .. id, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
+  if registered == digest then
+    return ''
+  elseif before ~= digest or type(registered) ~= 'string' or not is_followed(id, registered) then
+    return 'register'
+  end
+  return 'differs'
+end
 local id
 do
   local area, name, text = 'Schedule.last', 'id', ARGV[2]
@@ -42,20 +97,13 @@ do
   end
   id = text
 end
+local worker = ARGV[3]
+local digest = worker and named('Schedule.last', 'digest', ARGV[4])
 local key = prefix .. 'x:schedules'
-local last
-repeat
-  local text, default = call('hget', key, id)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    last = n
-    break
-  end
-  last = default
-until true
+local last = finite(call('hget', key, id))
 if not last or last > now + 60 then
   call('hset', key, id, stamp)
   last = now
 end
-return {string.format('%.17g', (math.min(last, now))), stamp}
+return {string.format('%.17g', (math.min(last, now))), stamp, worker and note_follower(id, worker, digest) or ''}
 

@@ -1,17 +1,18 @@
 -- schedule: puts the job of a schedule that was due at a time, unless another client has done so.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, id, due, then the arguments of put: worker, queue, jid, klass, data, delay, pairs
+-- ARGV     NOW, id, due, missed, then the arguments of put: worker, queue, jid, klass, data, delay,
+--          pairs
+--          missed is how many times there were since it was last due that get no job
 -- Returns  what put returns, nil when the schedule has already passed that time, or 0 when it is not due
 --          yet
 -- Errors   Schedule(), and those of put
--- Cost     2 commands more than put
+-- Cost     3 commands more than put; 1 more if times were missed
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set smembers srem time zadd zcard zincrby zmscore zpopmax
---          zpopmin zrangebyscore zrank zrem zrevrangebyscore zscore
---
--- The hash x:schedules has, by id, when each schedule was last due.
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -65,8 +66,10 @@ local seldom1
 
 
 
+
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
+
 
 
 
@@ -240,7 +243,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
     return
   end
@@ -302,6 +305,12 @@ local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
 local function wake(queue)
   local waiting = prefix .. 'x:idle:' .. queue
   for i = 1, 2 * 100 do
@@ -319,6 +328,16 @@ local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
   end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
 end
 local function needed(jid, list, first, before)
   local others = {}
@@ -399,6 +418,163 @@ local function renew_lifetimes(text)
   values.put = math.floor(now)
   return letters .. '|' .. cjson.encode(values)
 end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      seldom1('wake_for', queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function list_of(text)
   if not text then
     return {}
@@ -453,7 +629,7 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local function forget_failure(jid, queue, failure)
+local function forget_failure(jid, queue, failure, count)
   local details
   repeat
     local text = failure
@@ -469,7 +645,7 @@ local function forget_failure(jid, queue, failure)
     details = {}
   until true
   do
-    local jid, failure, count = jid, details
+    local jid, failure, count = jid, details, count
     if type(failure.group) == 'string' then
       try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
       do
@@ -506,6 +682,18 @@ local function forget_failure(jid, queue, failure)
       end
     end
   end
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
 end
 local function remove_tags(jid, tags, first)
   for i = first, #tags do
@@ -622,7 +810,7 @@ local function replace_job(item, jid, held)
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
-    grace = job[6], ended = none,
+    grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -668,18 +856,6 @@ local function follow(item, jid)
   letters = has_option(letters, 'f') and letters or letters .. 'f'
   item.options = letters .. '|' .. cjson.encode(values)
 end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
 local function more_fields(backoff, options)
   local more = {}
   if backoff then
@@ -696,9 +872,11 @@ local function keep_options(item, old, state)
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
+    local again = ended or over or state == 'running'
+    item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
+  item.old.limits = has_option(old, 'c') and old
   local given = item.given
   local drop = given.drop or ''
   if over then
@@ -863,6 +1041,10 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.limits then
+    call('hdel', item.key, 'x:parked')
+    leave_limits(jid, old.limits)
+  end
   if old.optionless then
     call('hdel', item.key, 'x:o')
   end
@@ -957,6 +1139,51 @@ end
     return (finite(priority, 0) - now / 10000000000)
   end
   return (finite(priority, 0) - (now + n * apart(finite(priority, 0))) / 10000000000)
+elseif which == 'past_score' then
+local item = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function options(area, first, last)
+  local found = {}
+  if last < first then
+    return found
+  end
+  if (last - first) % 2 == 0 or last > #ARGV then
+    do
+      local area, message = area, 'Odd number of additional args'
+      error(area .. '(): ' .. message)
+    end
+  end
+  for i = first, last, 2 do
+    found[ARGV[i]] = ARGV[i + 1]
+  end
+  return found
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function own_place(text)
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+  local stored = item.options or item.given.o
+  if not stored or own_place(stored) ~= 'place' then
+    return nil
+  end
+  item.more = item.more or {}
+  item.more[#item.more + 1] = 'time'
+  item.more[#item.more + 1] = string.format('%.17g', item.at)
+  return (finite(item.priority, 0) - item.at / 10000000000)
 elseif which == 'jids_of' then
 local group = ...
   local jids = {}
@@ -1036,6 +1263,29 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
@@ -1093,6 +1343,163 @@ local function note_life(jid, ends)
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
   else
     try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      seldom1('wake_for', queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
   end
 end
 local function list_of(text)
@@ -1502,6 +1909,9 @@ local function job_ended(jid, stored, state)
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
@@ -1603,6 +2013,16 @@ local function wake_for_slot(queue)
     wake(queue)
   end
 end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
   try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
@@ -1679,6 +2099,163 @@ local function note_life(jid, ends)
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
   else
     try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      seldom1('wake_for', queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
   end
 end
 local function list_of(text)
@@ -2111,6 +2688,9 @@ local function job_ended(jid, stored, state)
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
   end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)
   end
@@ -2125,7 +2705,7 @@ local function canceled_with_options(jid, stored, how)
     hand_back(stored)
   end
 end
-local function cancel_job(jid, job, how)
+local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
@@ -2159,7 +2739,7 @@ local function cancel_job(jid, job, how)
   end
   if state == 'failed' then
     do
-      local jid, queue, failure = jid, queue, failure
+      local jid, queue, failure, count = jid, queue, failure, count
       local details
       repeat
         local text = failure
@@ -2175,7 +2755,7 @@ local function cancel_job(jid, job, how)
         details = {}
       until true
       do
-        local jid, failure, count = jid, details
+        local jid, failure, count = jid, details, count
         if type(failure.group) == 'string' then
           try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
           do
@@ -2310,14 +2890,18 @@ local function end_lives(limit)
   return ended
 end
   local entries, put = {}, 0
+  local before, ends
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given and item.given.o
     if text and (string.find(text, '^%a*[stkK]') ~= nil) then
-      local _, values = split_options(text)
-      local ends = end_in_state(values, 'waiting')
+      if text ~= before then
+        local _, values = split_options(text)
+        ends, before = end_in_state(values, 'waiting'), text
+        ends = ends and string.format('%.17g', ends)
+      end
       if ends then
-        entries[#entries + 1], entries[#entries + 2] = string.format('%.17g', ends), item.jid
+        entries[#entries + 1], entries[#entries + 2] = ends, item.jid
       end
       put = put + 1
     end
@@ -2470,31 +3054,68 @@ local function read_share(area, text)
   end
   return text
 end
-local function renew_lifetimes(text)
-  local letters, values = split_options(text)
-  if not string.find(letters, '[st]') then
-    return text
+local function lifetime_name(letter)
+  return letter == 's' and 'StartBy' or 'TTL'
+end
+local function left_until(area, letter, ends)
+  if ends <= now then
+    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
   end
-  values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return ends - now
 end
 local function read_lifetimes(area, text, delay)
   local letters, values = split_options(text)
   if letters == '' then
     reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
   end
+  local given = type(values.a) == 'string' and values.a or ''
+  values.a = nil
   for letter in string.gmatch(letters, '[stkK]') do
     local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    if seconds and is_time and string.find(given, letter, 1, true) then
+      seconds = left_until(area, letter, seconds)
+    end
     local least = letter == 'K' and -1 or 0
     if not seconds or seconds < least or seconds == 0 and is_time then
       reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
     elseif is_time and seconds <= delay then
-      reject(area, (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds ..
+      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
         ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
     end
     values[letter] = is_time and now + seconds or seconds
+    values.put = is_time and math.floor(now) or values.put
   end
-  return renew_lifetimes(letters .. '|' .. cjson.encode(values))
+  return letters .. '|' .. cjson.encode(values)
+end
+local function check_limit_name(area, name)
+  if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
+    reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, 200))
+  end
+  return name
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function read_limits(area, text)
+  if not has_option(text, 'c') then
+    return
+  end
+  local _, values = split_options(text)
+  local found = limits_of(text)
+  for i = 1, #found do
+    check_limit_name(area, found[i])
+  end
+  if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+    reject(area, 'Arg "o" does not have 1 to ' .. 8 .. ' limits: ' ..
+      string.sub(text, 1, 200))
+  end
 end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
@@ -2557,6 +3178,7 @@ local function read_rare(given, checked, delay)
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
+    read_limits('Put', given.o)
     turns = turns or given.share and {}
     read_replace('Put', given)
   end
@@ -2570,8 +3192,9 @@ end
   if given.depends then
     item.depends = read_dependencies('Put', given.depends)
   end
-  if given.at then
-    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  local at = given.at and number('Put', 'at', given.at)
+  if at then
+    item.delay, item.at = math.max(at - now, 0), at < now and at
   end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
@@ -2581,6 +3204,7 @@ end
   item.tags = given.tags and names('Put', 'tags', given.tags)
 end
 end
+
 
 local id
 do
@@ -2612,6 +3236,44 @@ do
   end
   due = n
 end
+local missed
+do
+  local area, name, text = 'Schedule', 'missed', ARGV[4]
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  missed = amount
+end
 if due > now then
   return 0
 end
@@ -2630,7 +3292,7 @@ if last and last >= due and last <= now + 60 then
 end
 local reply
 repeat
-  local at = 4
+  local at = 5
   local queue
   repeat
     local area, name, text = 'Queue', 'queue', ARGV[at + 1]
@@ -2651,8 +3313,8 @@ repeat
     queue = nil
   until true
   local item
-  do
-    local queue, at, first, last, checked = queue, at + 2, at + 6, #ARGV
+  repeat
+    local queue, at, first, last, checked, before = queue, at + 2, at + 6, #ARGV
     local klass, data = ARGV[at + 1], ARGV[at + 2]
     if not klass then
       do
@@ -2742,11 +3404,23 @@ repeat
       checked = checked or false,
       key = false, state = false,
     }
-    if given ~= none then
+    if given == none then
+      item = job
+      break
+    end
+    local o, retries = given.o, given.retries
+    if before and before.o and o == before.o and retries == before.words and delay == before.delay and
+      last == first + 3 then
+      job.given, job.more, job.retries = before.given, before.more, before.retries
+    else
       seldom1('add_given', job, given)
+      given = job.given
+    end
+    if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+      job.o, job.words = o, retries
     end
     item = job
-  end
+  until true
   local items = {item}
   local left
   do
@@ -2820,7 +3494,7 @@ repeat
                 call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', (now + item.delay)), item.jid)
                 item.state = 'scheduled'
               else
-                local score = item.score or false
+                local score = item.score or item.at and seldom1('past_score', item) or false
                 local share = turns and (item.share or item.given and item.given.share)
                 if share and not score then
                   score = seldom1('fair_score', queue, item.priority, share, turns)
@@ -2941,5 +3615,9 @@ repeat
   reply = item.jid
 until true
 call('hset', prefix .. 'x:schedules', id, string.format('%.17g', due))
+try('hset', prefix .. 'x:schedule:' .. id, 'last', string.format('%.17g', due), 'jid', ARGV[7])
+if missed > 0 then
+  try('hincrby', prefix .. 'x:schedule:' .. id, 'missed', string.format('%d', missed))
+end
 return reply
 

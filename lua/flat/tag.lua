@@ -13,14 +13,6 @@
 
 local call = redis.call
 local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 
 local function required(area, name, text)
   if not text then
@@ -68,9 +60,6 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local seldom1
-
-
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -87,9 +76,16 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
-seldom1 = function(which, ...)
-if which == 'names_of' then
-local text = ...
+
+local function change_tags(jid, stored, adds, list, first)
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function list_of(text)
   if not text then
     return {}
@@ -100,6 +96,7 @@ local function list_of(text)
   end
   return {}
 end
+local function names_of(text)
   local found = {}
   for _, name in ipairs(list_of(text)) do
     if type(name) == 'string' or type(name) == 'number' then
@@ -107,17 +104,64 @@ end
     end
   end
   return found
-elseif which == 'add_tags' then
-local jid, tags, first = ...
+end
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
   end
 end
+local function add_tags(jid, tags, first)
   for i = first, #tags do
     add_tag(jid, tags[i])
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+  local tags = names_of(stored)
+  if adds then
+    local known = #tags
+    tags = union(tags, list, first)
+    add_tags(jid, tags, known + 1)
+  else
+    tags = difference(tags, list, first)
+    remove_tags(jid, list, first)
+  end
+  return array(tags)
 end
 
 local action = ARGV[2]
@@ -136,53 +180,7 @@ if action == 'add' or action == 'remove' then
       error(area .. '(): ' .. message)
     end
   end
-  local tags = seldom1('names_of', stored)
-  if action == 'add' then
-    local known = #tags
-    do
-      local list, more, first = tags, ARGV, 4
-      local has = {}
-      for i = 1, #list do
-        has[list[i]] = true
-      end
-      for i = first, #more do
-        if not has[more[i]] then
-          has[more[i]] = true
-          list[#list + 1] = more[i]
-        end
-      end
-      tags = list
-    end
-    seldom1('add_tags', jid, tags, known + 1)
-  else
-    do
-      local list, other, first = tags, ARGV, 4
-      local gone, kept = {}, {}
-      for i = first, #other do
-        gone[other[i]] = true
-      end
-      for i = 1, #list do
-        if not gone[list[i]] then
-          kept[#kept + 1] = list[i]
-        end
-      end
-      tags = kept
-    end
-    do
-      local jid, tags, first = jid, ARGV, 4
-      for i = first, #tags do
-        do
-          local jid, tag = jid, tags[i]
-          if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-            if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-              call('zrem', prefix .. 'tags', tag)
-            end
-          end
-        end
-      end
-    end
-  end
-  local text = array(tags)
+  local text = change_tags(jid, stored, action == 'add', ARGV, 4)
   call('hset', prefix .. 'j:' .. jid, 'tags', text)
   return text
 elseif action == 'get' then

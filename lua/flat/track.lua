@@ -90,6 +90,9 @@ local seldom1
 
 
 
+
+
+
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -174,7 +177,7 @@ local dependents, dependencies = ...
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
-local jid, stored = ...
+local jid, stored, state, time = ...
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -193,6 +196,17 @@ local function options_member(text)
   end
   return ',"x":' .. string.match(text, '|(.*)$')
 end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
 local function progress_json(text)
   local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
   for i = 1, 4 do
@@ -210,7 +224,8 @@ local function progress_member(jid, stored)
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
-  return options_member(stored) .. progress_member(jid, stored)
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
 end
 end
 local function job_json(job, tracked, more, newest)
@@ -287,7 +302,7 @@ local function job_json(job, tracked, more, newest)
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
-    (job[9] and seldom1('extra_members', jid, job[9]) or '') .. (more or '') .. '}'
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
 local tracked = prefix .. 'tracked'

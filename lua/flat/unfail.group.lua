@@ -1,34 +1,47 @@
 -- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, group, count
--- Returns  how many were moved
+-- ARGV     NOW, group, count, then pairs: retries, n; ttl, seconds; report, '1'
+--          with report, what is in the group by mistake leaves it without being moved, and the count is
+--          at most 500
+-- Returns  how many were moved; with report, JSON {count, left: [[jid, code, why], ...], looked,
+--          total}: how many were moved, which were not, how many were looked at, and how many there were
 -- Errors   Unfail.group()
--- Cost     4 commands, 4 a queue, 6 a job
+-- Cost     4 commands, 5 a queue, 6 a job
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
---          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange ltrim publish
+--          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
 local function whole(area, name, text)
   local amount
   do
     local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
+    local value = number(area, name, text)
     if value % 1 ~= 0 or math.abs(value) > 2147483647 then
       do
         local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
@@ -44,17 +57,6 @@ local function whole(area, name, text)
     end
   end
   return amount
-end
-
-local call = redis.call
-local prefix = KEYS[1]
-local try = redis.pcall
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
 end
 
 
@@ -75,6 +77,12 @@ end
 
 
 
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -96,6 +104,12 @@ local seldom1
 
 
 
+local left_out = {}
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+
+
 
 
 
@@ -105,10 +119,10 @@ local seldom1
 
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
-    'x:o')
+    'x:o', 'state')
   if job[1] then
     return {
-      jid = jid, from = job[1], to = queue or job[1],
+      jid = jid, from = job[1], to = queue or job[1], state = job[7],
       priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
@@ -123,7 +137,7 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
+    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
@@ -138,6 +152,36 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function read_gift(area, first, last)
+  local given
+  repeat
+    local area, first, last = area, first, last
+    local found = {}
+    if last < first then
+      given = found
+      break
+    end
+    if (last - first) % 2 == 0 or last > #ARGV then
+      do
+        local area, message = area, 'Odd number of additional args'
+        error(area .. '(): ' .. message)
+      end
+    end
+    for i = first, last, 2 do
+      found[ARGV[i]] = ARGV[i + 1]
+    end
+    given = found
+  until true
+  if given.retries then
+    given.retries = string.format('%d', whole(area, 'retries', given.retries))
+  end
+  local seconds = given.ttl and number(area, 'ttl', given.ttl)
+  if seconds then
+    local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
+    given.o, given.ends = seldom1('read_lifetimes', area, text, 0), now + seconds
+  end
+  return given
 end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -178,6 +222,50 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'read_lifetimes' then
+local area, text, delay = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function lifetime_name(letter)
+  return letter == 's' and 'StartBy' or 'TTL'
+end
+local function left_until(area, letter, ends)
+  if ends <= now then
+    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+  end
+  return ends - now
+end
+  local letters, values = split_options(text)
+  if letters == '' then
+    reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+  end
+  local given = type(values.a) == 'string' and values.a or ''
+  values.a = nil
+  for letter in string.gmatch(letters, '[stkK]') do
+    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    if seconds and is_time and string.find(given, letter, 1, true) then
+      seconds = left_until(area, letter, seconds)
+    end
+    local least = letter == 'K' and -1 or 0
+    if not seconds or seconds < least or seconds == 0 and is_time then
+      reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+    elseif is_time and seconds <= delay then
+      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
+        ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+    end
+    values[letter] = is_time and now + seconds or seconds
+    values.put = is_time and math.floor(now) or values.put
+  end
+  return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
@@ -201,7 +289,7 @@ end
     publish_queue(queue)
   end
 elseif which == 'restore' then
-local job = ...
+local job, given = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -211,7 +299,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
     return
   end
@@ -336,20 +424,22 @@ local function claim_again(jid, stored)
     return claim
   end
 end
-  local claim = claim_again(job.jid, job.stored)
+  local stored = job.stored or ''
+  local claim = claim_again(job.jid, stored)
   if claim then
     write_claim(job.jid, claim)
   end
-  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
-    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
-    note_life(job.jid)
+  if given.o or string.find(stored, '^%a*[stkKn]') then
+    write_options(prefix .. 'j:' .. job.jid, stored, {o = given.o, drop = 'stn'})
+    note_life(job.jid, given.ends)
   end
 end
 end
 
+local area = 'Unfail.group'
 local group
 repeat
-  local area, name, text = 'Unfail.group', 'group', ARGV[2]
+  local area, name, text = area, 'group', ARGV[2]
   do
     local area, name, text = area, name, text ~= '' and text
     if not text then
@@ -366,8 +456,141 @@ repeat
   end
   group = nil
 until true
+local count = whole(area, 'count', ARGV[3])
+local given = read_gift(area, 4, #ARGV)
+local function unfail_some()
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function drop_empty_group(group)
+  if call('exists', prefix .. 'f:' .. group) == 0 then
+    try('srem', prefix .. 'failures', group)
+  end
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function unfail(jobs, given)
+  local queues, jids = add_work(jobs), {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = prefix .. 'j:' .. job.jid
+    jids[i] = job.jid
+    do
+      local jid, text = job.jid, job.history
+      if text then
+        seldom1('move_history', jid, text)
+      end
+    end
+    do
+      local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+      local length = try('rpush', key .. '-history', text)
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+    end
+    do
+      local queue, failure = job.from, list_of(job.failure)
+      local at = finite(failure.when)
+      if at and queue then
+        do
+          local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+          local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+          if try('hincrby', key, field, by) == by then
+            do
+              local key, day = key, day
+              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+              try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+            end
+          end
+        end
+      end
+    end
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', given.retries or job.retries or '5')
+    if given.retries then
+      call('hset', key, 'retries', given.retries)
+    end
+    if job.stored or given.o then
+      seldom1('restore', job, given)
+    end
+  end
+  do
+    local jids = jids
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+  for i = 1, #queues do
+    seldom1('know_unlisted', queues[i])
+    do
+      local queue, known = queues[i]
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
+    seldom1('wake', queues[i])
+  end
+  do
+    local jobs = jobs
+    local queues, events = {}, {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local event = events[job.to]
+      if event then
+        event.count, event.jid = event.count + 1, nil
+      else
+        queues[#queues + 1] = job.to
+        events[job.to] = {
+          event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
+          group = list_of(job.failure).group,
+        }
+      end
+    end
+    for i = 1, #queues do
+      do
+        local event = events[queues[i]]
+        try('publish', prefix .. 'x:log', (cjson.encode(event)))
+      end
+    end
+  end
+end
+local function read_all_failed(jids)
+  local jobs = {}
+  for i = 1, #jids do
+    local job = read_failed(jids[i])
+    if not job then
+      leave_out(jids[i], 'not_found', 'no such job')
+    elseif job.state ~= 'failed' then
+      leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
+    else
+      job.after = #jids - i
+      jobs[#jobs + 1] = job
+    end
+  end
+  return jobs
+end
+  if count < 1 or count > 500 then
+    reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
+  end
+  local key = prefix .. 'f:' .. group
+  local total = call('llen', key)
+  local jids = call('lrange', key, -count, -1)
+  local jobs = read_all_failed(jids)
+  unfail(jobs, given)
+  call('ltrim', key, 0, -count - 1)
+  drop_empty_group(group)
+  return report(#jobs, ',"looked":' .. #jids .. ',"total":' .. total)
+end
+if given.report then
+  return unfail_some()
+end
 do
-  local group, count, queue = group, whole('Unfail.group', 'count', ARGV[3])
+  local group, count, queue, given = group, count, nil, given
   if count == 0 then
     return 0
   end
@@ -377,7 +600,7 @@ do
     jobs[#jobs + 1] = read_failed(jids[i], queue)
   end
   do
-    local jobs = jobs
+    local jobs, given = jobs, given
     local queues, jids = add_work(jobs), {}
     for i = 1, #jobs do
       local job = jobs[i]
@@ -414,9 +637,12 @@ do
         end
       end
       call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-        'queue', job.to, 'remaining', job.retries or '5')
-      if job.stored then
-        seldom1('restore', job)
+        'queue', job.to, 'remaining', given.retries or job.retries or '5')
+      if given.retries then
+        call('hset', key, 'retries', given.retries)
+      end
+      if job.stored or given.o then
+        seldom1('restore', job, given)
       end
     end
     do
@@ -438,6 +664,29 @@ do
         end
       end
       seldom1('wake', queues[i])
+    end
+    do
+      local jobs = jobs
+      local queues, events = {}, {}
+      for i = 1, #jobs do
+        local job = jobs[i]
+        local event = events[job.to]
+        if event then
+          event.count, event.jid = event.count + 1, nil
+        else
+          queues[#queues + 1] = job.to
+          events[job.to] = {
+            event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
+            group = list_of(job.failure).group,
+          }
+        end
+      end
+      for i = 1, #queues do
+        do
+          local event = events[queues[i]]
+          try('publish', prefix .. 'x:log', (cjson.encode(event)))
+        end
+      end
     end
   end
   call('ltrim', key, 0, -count - 1)

@@ -1,10 +1,10 @@
 -- unfail.job: moves one failed job into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid
+-- ARGV     NOW, jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
--- Cost     12 commands
+-- Cost     13 commands
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
 --          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
@@ -20,6 +20,41 @@ local function finite(text, default)
   return default
 end
 
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function whole(area, name, text)
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return amount
+end
 
 
 local stamp, usual = ARGV[1], true
@@ -67,12 +102,14 @@ local seldom1
 
 
 
+
+
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
-    'x:o')
+    'x:o', 'state')
   if job[1] then
     return {
-      jid = jid, from = job[1], to = queue or job[1],
+      jid = jid, from = job[1], to = queue or job[1], state = job[7],
       priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
@@ -87,7 +124,7 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = (finite(job.priority, 0) - now / 10000000000)
+    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
@@ -102,6 +139,36 @@ local function add_work(jobs)
     end
   end
   return queues
+end
+local function read_gift(area, first, last)
+  local given
+  repeat
+    local area, first, last = area, first, last
+    local found = {}
+    if last < first then
+      given = found
+      break
+    end
+    if (last - first) % 2 == 0 or last > #ARGV then
+      do
+        local area, message = area, 'Odd number of additional args'
+        error(area .. '(): ' .. message)
+      end
+    end
+    for i = first, last, 2 do
+      found[ARGV[i]] = ARGV[i + 1]
+    end
+    given = found
+  until true
+  if given.retries then
+    given.retries = string.format('%d', whole(area, 'retries', given.retries))
+  end
+  local seconds = given.ttl and number(area, 'ttl', given.ttl)
+  if seconds then
+    local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
+    given.o, given.ends = seldom1('read_lifetimes', area, text, 0), now + seconds
+  end
+  return given
 end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
@@ -142,6 +209,50 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'read_lifetimes' then
+local area, text, delay = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function lifetime_name(letter)
+  return letter == 's' and 'StartBy' or 'TTL'
+end
+local function left_until(area, letter, ends)
+  if ends <= now then
+    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+  end
+  return ends - now
+end
+  local letters, values = split_options(text)
+  if letters == '' then
+    reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+  end
+  local given = type(values.a) == 'string' and values.a or ''
+  values.a = nil
+  for letter in string.gmatch(letters, '[stkK]') do
+    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    if seconds and is_time and string.find(given, letter, 1, true) then
+      seconds = left_until(area, letter, seconds)
+    end
+    local least = letter == 'K' and -1 or 0
+    if not seconds or seconds < least or seconds == 0 and is_time then
+      reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+    elseif is_time and seconds <= delay then
+      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
+        ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+    end
+    values[letter] = is_time and now + seconds or seconds
+    values.put = is_time and math.floor(now) or values.put
+  end
+  return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
   local waiting = prefix .. 'x:idle:' .. queue
@@ -165,7 +276,7 @@ end
     publish_queue(queue)
   end
 elseif which == 'restore' then
-local job = ...
+local job, given = ...
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -175,7 +286,7 @@ local function split_options(text)
   return '', {}
 end
 local function merge_options(old, given, ended)
-  local gone = (given.drop or '') .. (ended and 'strw' or '')
+  local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
     return
   end
@@ -300,13 +411,14 @@ local function claim_again(jid, stored)
     return claim
   end
 end
-  local claim = claim_again(job.jid, job.stored)
+  local stored = job.stored or ''
+  local claim = claim_again(job.jid, stored)
   if claim then
     write_claim(job.jid, claim)
   end
-  if (string.find(job.stored, '^%a*[stkK]') ~= nil) then
-    write_options(prefix .. 'j:' .. job.jid, job.stored, {drop = 'st'})
-    note_life(job.jid)
+  if given.o or string.find(stored, '^%a*[stkKn]') then
+    write_options(prefix .. 'j:' .. job.jid, stored, {o = given.o, drop = 'stn'})
+    note_life(job.jid, given.ends)
   end
 end
 end
@@ -325,6 +437,7 @@ do
   end
   jid = text
 end
+local given = read_gift('Unfail.job', 3, #ARGV)
 local state = call('hget', prefix .. 'j:' .. jid, 'state')
 if not state then
   do
@@ -345,7 +458,7 @@ if not job then
   end
 end
 do
-  local jobs = {job}
+  local jobs, given = {job}, given
   local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
@@ -382,9 +495,12 @@ do
       end
     end
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or '5')
-    if job.stored then
-      seldom1('restore', job)
+      'queue', job.to, 'remaining', given.retries or job.retries or '5')
+    if given.retries then
+      call('hset', key, 'retries', given.retries)
+    end
+    if job.stored or given.o then
+      seldom1('restore', job, given)
     end
   end
   do
@@ -406,6 +522,29 @@ do
       end
     end
     seldom1('wake', queues[i])
+  end
+  do
+    local jobs = jobs
+    local queues, events = {}, {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local event = events[job.to]
+      if event then
+        event.count, event.jid = event.count + 1, nil
+      else
+        queues[#queues + 1] = job.to
+        events[job.to] = {
+          event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
+          group = list_of(job.failure).group,
+        }
+      end
+    end
+    for i = 1, #queues do
+      do
+        local event = events[queues[i]]
+        try('publish', prefix .. 'x:log', (cjson.encode(event)))
+      end
+    end
   end
 end
 do

@@ -4,12 +4,15 @@
 -- ARGV     NOW, queue...
 -- Returns  nil
 -- Errors   Unpause() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each, and those that wake a worker
 -- Repeat   safe
 -- Needs    publish srem time zpopmax zpopmin
 
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+
+
 
 
 local stamp, usual = ARGV[1], true
@@ -27,9 +30,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
-
 local function wake(queue)
-local try = redis.pcall
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -63,7 +64,12 @@ do
   end
 end
 for i = 2, #ARGV do
-  call('srem', prefix .. 'paused_queues', ARGV[i])
+  if call('srem', prefix .. 'paused_queues', ARGV[i]) == 1 then
+    do
+      local event = {event = 'unpaused', queue = ARGV[i]}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
+  end
   wake(ARGV[i])
 end
 

@@ -4,12 +4,13 @@
 -- ARGV     NOW, worker...
 -- Returns  nil
 -- Errors   Worker.deregister() when none is named
--- Cost     1 command for each
+-- Cost     2 commands for each
 -- Repeat   safe
--- Needs    zrem
+-- Needs    del zrem
 
 local call = redis.call
 local prefix = KEYS[1]
+
 
 
 do
@@ -26,5 +27,6 @@ do
 end
 for i = 2, #ARGV do
   call('zrem', prefix .. 'workers', ARGV[i])
+  call('del', prefix .. 'x:worker:' .. ARGV[i])
 end
 

@@ -1,20 +1,28 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last: the range of the list that is wanted,
---          negative ones counted from its end, '' for all
--- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts;
+-- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered']: the range of the list
+--          that is wanted, negative ones counted from its end, '' for all
+-- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
+--          text registered of those that have registered: SEEN|STARTED|JSON;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it; with 'held' it does not
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker; removes at most 1000 that were not seen for
---          max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 with 'registered'; removes at most 1000 that were not
+--          seen for max-worker-age
 -- Repeat   safe
--- Needs    del hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
+-- Needs    del get hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 
 
 local function integer(area, name, text)
@@ -68,6 +76,7 @@ local function array(list)
 end
 
 
+
 local far = string.format('%.17g', (now + 8640000))
 local function forget(old)
 local function may_write(key)
@@ -98,6 +107,11 @@ local function held(worker, jids)
   end
   return kept
 end
+local function registered(worker)
+  local text = try('get', prefix .. 'x:worker:' .. worker)
+  local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
+  return seen and seen > now - 150 and text or nil
+end
 local worker = ARGV[2]
 if worker == '' then
   worker = nil
@@ -108,16 +122,7 @@ if not worker then
   last = (ARGV[4] and ARGV[4] ~= '') and integer('Workers', 'last', ARGV[4]) or last
 end
 do
-  local age
-  repeat
-    local text, default = call('hget', prefix .. 'config', 'max-worker-age'), 86400
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      age = n
-      break
-    end
-    age = default
-  until true
+  local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
     forget(old)
@@ -135,6 +140,7 @@ for i = 1, #all do
     name = all[i],
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
+    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
   })
 end
 do

@@ -38,8 +38,9 @@ local function canceled_with_options(jid, stored, how) -- cold
   end
 end
 
--- Deletes a job, unless it is complete. how is "expired" if its life has ended.
-local function cancel_job(jid, job, how)
+-- Deletes a job, unless it is complete. how is "expired" if its life has ended. count is as in
+-- leave_group, for a failed job.
+local function cancel_job(jid, job, how, count)
   local key = job_key(jid)
   local state, queue, failure, worker = job[1], job[2], job[3], job[4]
   if state == 'complete' then
@@ -61,7 +62,7 @@ local function cancel_job(jid, job, how)
     try('srem', job_key(other) .. '-dependents', jid)
   end
   if state == 'failed' then
-    forget_failure(jid, queue, failure)
+    forget_failure(jid, queue, failure, count)
   end
   remove_tags(jid, names_of(job[5]), 1)
   call('del', key, key .. '-history', key .. '-dependencies')

@@ -12,6 +12,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/policies.lua"
@@ -50,6 +51,9 @@ local function prune(before, excess, limit) -- cold
   end
   each_slice(call, 'zrem', completed, old)
 end
+
+-- Whether a job of this call has limits.
+local limited = false
 
 -- Writes what every outcome changes, the result, and the data if there is any.
 local function settle_result(item, state, queue) -- cold
@@ -186,13 +190,14 @@ local function prepare_next(item) -- cold
   end
 end
 
--- Reads a job and checks that this worker may complete it. Returns why not, or nil.
+-- Reads a job and checks that this worker may complete it, or that item.anybody is set. Returns why
+-- not, or nil.
 local function read_completed(item, worker)
   local jid = item.jid
   local key = job_key(jid)
   local job = try('hmget', key, 'worker', 'state', 'retries', 'queue', 'time', 'grace', 'x:o')
   local refusal = job.err
-  if not refusal then
+  if not refusal and not item.anybody then
     refusal = not_owned('Complete', jid, job[1], job[2], worker, job[5], item.since)
   end
   if refusal then
@@ -201,8 +206,12 @@ local function read_completed(item, worker)
     return 'Job ' .. jid .. ' running in another queue: ' .. tostring(job[4])
   end
   item.key, item.retries, item.began = key, job[3] or DEFAULT_RETRIES, job[5]
+  if item.anybody and job[2] ~= 'running' then
+    item.began = stamp -- it did not run
+  end
   if job[6] or job[7] then
     item.grace, item.stored = job[6], job[7]
+    limited = limited or job[7] and string.find(job[7], '^%a*c') ~= nil
   end
   if item.next then
     return prepare_next(item)
@@ -351,8 +360,8 @@ local function announce(items, special)
   end
 end
 
--- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change [, result]};
--- empty data leaves the job's data unchanged. Sets each item's state or problem.
+-- Completes at most a few hundred items {jid, queue, data, next, delay, depends, change [, result]
+-- [, anybody]}; empty data leaves the job's data unchanged. Sets each item's state or problem.
 local function complete(worker, items)
   local owned = read_all(items, worker)
   if #owned == 0 then
@@ -410,5 +419,8 @@ local function complete(worker, items)
     if finite(config[3 + i], 0) > 0 then
       wake(queues[i].queue)
     end
+  end
+  if limited then
+    stop_all_limited(owned)
   end
 end

@@ -7,6 +7,9 @@
 -- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
+-- @include "lib/limits.lua"
+-- @include "lib/options.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/tags.lua"
 -- @include "lib/work.lua"
 
@@ -76,6 +79,7 @@ local function spawn_due(queue, parent, due, limit)
   if spawned > 0 then
     call('hset', recur_key(parent), 'count', string.format('%.0f', count))
     call('zadd', queue_key(queue, 'recur'), exact(at), parent)
+    publish_more({event = 'spawned', queue = queue, jid = parent, count = spawned})
   end
   return spawned
 end
@@ -100,15 +104,26 @@ local function priority_of(jid)
   return not job.err and call('exists', job_key(jid)) == 1 and '0', job[2]
 end
 
+-- The score of a job that says what becomes of it when it is lost (own_place): by when it fell due. It
+-- is the nth of those that are moved together.
+local function due_score(scheduled, jid, priority, n) -- cold
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', job_key(jid), 'time', exact(at))
+  return work_score(at + (n - 1) * 0.000001, priority)
+end
+
 local function move_scheduled(queue, limit)
   local scheduled = queue_key(queue, 'scheduled')
   local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
   local work, turns = {}, {}
-  for _, jid in ipairs(due) do
+  for n, jid in ipairs(due) do
     local priority, stored = priority_of(jid)
     if priority then
       call('hset', job_key(jid), 'state', 'waiting')
-      work[#work + 1] = stored and score_of(queue, priority, stored, turns) or work_score(now, priority)
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or work_score(now, priority)
       work[#work + 1] = jid
     end
   end

@@ -4,6 +4,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/result.lua"
@@ -44,7 +45,7 @@ end
 
 -- Called after the job was written, with its stored options as they were before, and its last state:
 -- complete, failed, canceled, or expired if its life has ended. Returns whether the caller is to
--- delete the record of a complete job.
+-- delete the record of a complete job. Whoever completes jobs frees the slots of all of them at once.
 local function job_ended(jid, stored, state) -- cold
   local mortal = has_lifetime(stored)
   local forgotten = mortal and is_forgotten(stored, state)
@@ -56,6 +57,9 @@ local function job_ended(jid, stored, state) -- cold
   end
   if has_option(stored, 'u') then
     release_claim(jid, stored, state)
+  end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
     tell_dependents(jid, job_ended)

@@ -1,4 +1,5 @@
--- Events: every change is published on PREFIX log, and changes of tracked jobs on more channels.
+-- Events: changes are published on PREFIX log, or on PREFIX x:log if the scripts of other clients do
+-- not publish them, and changes of tracked jobs on more channels.
 
 -- @include "lib/base.lua"
 

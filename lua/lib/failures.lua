@@ -52,10 +52,10 @@ local function unfile_failures(jids)
 end
 
 -- Takes a failed job that is moved or canceled out of its failure group and the statistics. queue
--- and failure are the job's fields.
-local function forget_failure(jid, queue, failure)
+-- and failure are the job's fields, and count is as above.
+local function forget_failure(jid, queue, failure, count)
   local details = list_of(failure)
-  leave_group(jid, details)
+  leave_group(jid, details, count)
   uncount_failure(queue, details)
   unfile_failures({jid})
 end

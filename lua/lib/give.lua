@@ -6,19 +6,22 @@
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/result.lua"
 -- @include "lib/retention.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Reads a job that this worker must hold, in item's queue if item.here is set. Returns why it does
--- not, or nil.
+-- Reads a job that this worker must hold, in item's queue if item.here is set, or that is to end
+-- whoever holds it, if item.anybody is. Returns why that is not so, or nil.
 local function read_owned(area, item, worker)
   local key = job_key(item.jid)
   local job = try('hmget', key, 'queue', 'state', 'worker', 'priority', 'remaining', 'history',
     'grace', 'time', 'x:o')
-  local problem = job.err or not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
+  local problem = job.err or not item.anybody and
+    not_owned(area, item.jid, job[3], job[2], worker, job[8], item.since)
   if problem then
     return problem
   elseif not job[1] then
@@ -71,7 +74,7 @@ local function enqueue(item, queue, score)
   return state
 end
 
--- Fails a job: {jid, data, group, message [, result]}. Returns why not, or nil.
+-- Fails a job: {jid, data, group, message [, result] [, anybody]}. Returns why not, or nil.
 local function fail(worker, item)
   local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
   if problem then
@@ -103,8 +106,9 @@ end
 -- Fails a job that has no retries left. Returns why not, or nil.
 local function exhaust(worker, item, queue, group, failure) -- cold
   group = group or 'failed-retries-' .. queue
-  failure = failure or
-    failure_json(group, 'Job exhausted retries in queue "' .. item.current .. '"', now, '')
+  local message = failure and item.message or
+    'Job exhausted retries in queue "' .. item.current .. '"'
+  failure = failure or failure_json(group, message, now, '')
   local problem = add_failure(item.jid, group)
   if problem then
     return problem
@@ -116,6 +120,10 @@ local function exhaust(worker, item, queue, group, failure) -- cold
   give_up(item, worker, fields)
   local cap, keep = read_failing()
   mark_exhausted(item.jid, queue, group, failure, cap)
+  publish_more({
+    event = 'failed', jid = item.jid, queue = item.current, worker = worker, group = group,
+    message = message,
+  })
   if item.stored then
     job_ended(item.jid, item.stored, 'failed')
   end
@@ -156,13 +164,21 @@ local function retry(worker, item)
     note_filled(queue) -- its own queue had a lock, so that it was not empty
   end
   wake_for(queue, item.delay)
+  if item.stored then
+    stop_limited(item.jid, item.stored)
+  end
 end
 
--- Requeues a job without using up a retry: {jid, data, delay [, place]}. Without a delay it is the
--- first of its priority again, after those with a smaller place. Returns why not, or nil.
+-- Requeues a job without using up a retry: {jid, data, delay [, place] [, throttled]}. Without a delay
+-- it is the first of its priority again, after those with a smaller place. throttled lists limits that
+-- are held for the delay, all of the job if it is empty, so that the job waits for them; one that has
+-- none of them waits for the delay. Returns why not, or nil.
 local function release(worker, item)
   local problem, state = read_owned('Release', item, worker)
   if not problem then
+    if item.throttled and item.stored and throttle(item.stored, item.throttled, item.delay) then
+      item.delay = 0
+    end
     -- A thousand places have to precede the jobs that were put.
     local score = finite(item.priority, 0) - (item.place or 0) / 1000000
     state, problem = enqueue(item, item.current, score)
@@ -172,4 +188,7 @@ local function release(worker, item)
   end
   give_up(item, worker, {'state', state, 'worker', '', 'expires', '0'})
   wake_for(item.current, item.delay)
+  if item.stored then
+    stop_limited(item.jid, item.stored)
+  end
 end

@@ -1,6 +1,7 @@
 -- Lifetimes: the options s, the time by which a job must have been handed out; t, the time at which
 -- it is gone; k, for how many seconds it is kept after it is complete; and K, the same after it has
--- failed, -1 for ever. A put says s and t in seconds from then.
+-- failed, -1 for ever. A put says s and t in seconds from then, or as times if their letters are in
+-- a, as in {"s": 1700000000.5, "a": "s"}.
 --
 -- s and t belong to one life of the job. "put" among the options is when it was last put by a script
 -- of this project, in whole seconds. If its history shows another put after that, by a script that
@@ -97,22 +98,41 @@ local function renew_lifetimes(text) -- cold
   return letters .. '|' .. cjson.encode(values)
 end
 
+-- How the errors of a put name s and t.
+local function lifetime_name(letter) -- cold
+  return letter == 's' and 'StartBy' or 'TTL'
+end
+
+-- How many seconds are left until a time at which the lifetime s or t ends.
+local function left_until(area, letter, ends) -- cold
+  if ends <= now then
+    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+  end
+  return ends - now
+end
+
 -- Reads the lifetimes of a put with a delay, and makes times of s and t.
 local function read_lifetimes(area, text, delay) -- cold
   local letters, values = split_options(text)
   if letters == '' then
     reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
   end
+  local given = type(values.a) == 'string' and values.a or '' -- as times
+  values.a = nil
   for letter in string.gmatch(letters, '[stkK]') do
     local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    if seconds and is_time and string.find(given, letter, 1, true) then
+      seconds = left_until(area, letter, seconds)
+    end
     local least = letter == 'K' and -1 or 0
     if not seconds or seconds < least or seconds == 0 and is_time then
       reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
     elseif is_time and seconds <= delay then
-      reject(area, (letter == 's' and 'StartBy' or 'TTL') .. ' is over after ' .. seconds ..
+      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
         ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
     end
     values[letter] = is_time and now + seconds or seconds
+    values.put = is_time and math.floor(now) or values.put
   end
-  return renew_lifetimes(letters .. '|' .. cjson.encode(values))
+  return letters .. '|' .. cjson.encode(values)
 end

@@ -12,6 +12,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/retention.lua"
 -- @include "lib/settings.lua"
@@ -28,6 +29,19 @@ local MAX_DROPPED = 1000
 
 -- How many jobs this call has dropped.
 local dropped = 0
+
+-- The settings for jobs whose lock has ended.
+local function read_lost_settings(cap) -- cold
+  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
+    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
+  return {
+    cap = cap,
+    grace = finite(values[1], DEFAULT_GRACE_PERIOD),
+    keep_failed = retention(values[2], values[5]),
+    initial_delay = values[3],
+    factor = values[4],
+  }
+end
 
 -- Drops a job whose life has ended, as if it were in a state. Returns whether that was possible.
 local function drop_expired(jid, state) -- cold
@@ -89,15 +103,20 @@ local function put_off(queue, jid, delay) -- cold
   wake_for(queue, delay)
 end
 
+-- How many jobs this call has made the last of their priorities.
+local made_last = 0
+
 -- Puts a lost job back into work, if its options say where. Returns whether they do.
 local function put_back(queue, jid, stored) -- cold
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
     return false
   end
-  local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now
+  local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now + made_last * 0.000001
   if values.q == 'place' then
     at = finite(job[2], now)
+  else
+    made_last = made_last + 1
   end
   call('zadd', queue_key(queue, 'work'), work_score(at, job[1]), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
@@ -130,11 +149,10 @@ local function give_again(queue, jid, job, worker, settings)
   end
   if delay then
     put_off(queue, jid, delay)
-    return nil
-  elseif job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9]) then
-    return nil
+  elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+    return jid
   end
-  return jid
+  stop_limited(jid, job[9])
 end
 
 -- Handles one expired lock. Returns the jid if it is to be handed out.

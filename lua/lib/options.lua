@@ -10,7 +10,7 @@
 
 -- The options that end with the life of a job: a job that is put again after it was complete or
 -- failed has them only if that put says so.
-local LIFETIMES = 'strw'
+local LIFETIMES = 'strwn'
 
 -- Whether a job with the options text has the one with this letter.
 local function has_option(text, letter) -- cold
@@ -27,12 +27,26 @@ local function split_options(text) -- cold
   return '', {}
 end
 
+-- Where a job with these options goes when it is lost, last or place; nil if it is handed out first, or
+-- takes turns.
+local function own_place(text) -- cold
+  local _, values = split_options(text)
+  return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+
 -- The options text with one more letter, which has no value.
 local function with_letter(text, letter) -- cold
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
   end
   return has_option(text, letter) and text or letter .. text
+end
+
+-- The options text with another value of one letter.
+local function with_value(text, letter, value) -- cold
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return letters .. '|' .. cjson.encode(values)
 end
 
 -- The options text without such a letter; empty if no other is left.

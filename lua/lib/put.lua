@@ -17,6 +17,7 @@
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/replace.lua"
@@ -48,16 +49,18 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
--- Merges the options of an existing job with those of the put. If its life begins again, it claims
--- its unique key again.
+-- Merges the options of an existing job with those of the put. If its life begins again, or it runs,
+-- it claims its unique key again.
 local function keep_options(item, old, state) -- cold
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
-    item.claim = (ended or over) and not item.given.claim and claim_again(item.jid, old)
+    local again = ended or over or state == 'running'
+    item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
   item.watches = has_option(old, 'f')
+  item.old.limits = has_option(old, 'c') and old
   local given = item.given
   local drop = given.drop or ''
   if over then
@@ -237,6 +240,10 @@ local function leave(item, worker) -- cold
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  if old.limits then
+    call('hdel', item.key, 'x:parked')
+    leave_limits(jid, old.limits)
+  end
   if old.optionless then
     call('hdel', item.key, 'x:o')
   end
@@ -354,6 +361,18 @@ local function fractional_score(n, priority) -- cold
   return work_score(now + n * apart(finite(priority, 0)), priority)
 end
 
+-- The score of an item whose time is over, if it has a place of its own; else nil.
+local function past_score(item) -- cold
+  local stored = item.options or item.given.o
+  if not stored or own_place(stored) ~= 'place' then
+    return nil
+  end
+  item.more = item.more or {}
+  item.more[#item.more + 1] = 'time'
+  item.more[#item.more + 1] = exact(item.at)
+  return work_score(item.at, item.priority)
+end
+
 -- Adds the jobs of a queue to where they go, those that can be popped at once as the first write if
 -- there are no others. Sets their states.
 local function place_all(queue, group)
@@ -369,7 +388,7 @@ local function place_all(queue, group)
       call('zadd', queue_key(queue, 'scheduled'), exact(now + item.delay), item.jid)
       item.state = 'scheduled'
     else
-      local score = item.score or false
+      local score = item.score or item.at and past_score(item) or false
       local share = turns and (item.share or item.given and item.given.share)
       if share and not score then
         score = fair_score(queue, item.priority, share, turns)
@@ -486,14 +505,18 @@ end
 -- Notes when the lives of items end, and ends up to two others for each put of a lifetime.
 local function enter_lives(items) -- cold
   local entries, put = {}, 0
+  local before, ends -- of the item before: many are put with the same options
   for i = 1, #items do
     local item = items[i]
     local text = item.text or item.given and item.given.o
     if text and has_lifetime(text) then
-      local _, values = split_options(text)
-      local ends = end_in_state(values, 'waiting')
+      if text ~= before then
+        local _, values = split_options(text)
+        ends, before = end_in_state(values, 'waiting'), text
+        ends = ends and exact(ends)
+      end
       if ends then
-        entries[#entries + 1], entries[#entries + 2] = exact(ends), item.jid
+        entries[#entries + 1], entries[#entries + 2] = ends, item.jid
       end
       put = put + 1
     end
@@ -564,6 +587,7 @@ local function read_rare(given, checked, delay) -- cold
     claiming = claiming or given.claim ~= nil
     given.watches = read_policy('Put', given.o)
     given.share = read_share('Put', given.o)
+    read_limits('Put', given.o)
     turns = turns or given.share and {}
     read_replace('Put', given)
   end
@@ -580,8 +604,9 @@ local function add_given(item, given) -- cold
   if given.depends then
     item.depends = read_dependencies('Put', given.depends)
   end
-  if given.at then
-    item.delay = math.max(number('Put', 'at', given.at) - now, 0)
+  local at = given.at and number('Put', 'at', given.at)
+  if at then
+    item.delay, item.at = math.max(at - now, 0), at < now and at
   end
   if given.o or given['if'] or given.backoff or given.batch then
     item.more = read_rare(given, item.checked, item.delay)
@@ -594,7 +619,10 @@ end
 -- The job whose arguments begin at ARGV[at], with pairs of options from first to last. A caller
 -- that has checked the data says so, because parsing it is the most expensive part of putting a
 -- large job. Most say nothing else.
-local function read_put(queue, at, first, last, checked)
+--
+-- Many jobs have the same retries and options as the one before, if there is any, and nothing else:
+-- these are not read again. A unique key, a share and a policy are read for each job.
+local function read_put(queue, at, first, last, checked, before)
   local klass, data = ARGV[at + 1], ARGV[at + 2]
   if not klass then
     reject('Put', 'Arg "klass" missing')
@@ -625,8 +653,19 @@ local function read_put(queue, at, first, last, checked)
     checked = checked or false,
     key = false, state = false,
   }
-  if given ~= none then
+  if given == none then
+    return job
+  end
+  local o, retries = given.o, given.retries
+  if before and before.o and o == before.o and retries == before.words and delay == before.delay and
+    last == first + 3 then
+    job.given, job.more, job.retries = before.given, before.more, before.retries
+  else
     add_given(job, given)
+    given = job.given
+  end
+  if o and retries and last == first + 3 and not (given.claim or given.share or given.watches) then
+    job.o, job.words = o, retries
   end
   return job
 end

@@ -83,7 +83,7 @@ local function replace_job(item, jid, held) -- cold
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
-    grace = job[6], ended = none,
+    grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0

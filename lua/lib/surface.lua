@@ -13,3 +13,8 @@ local ALWAYS_MARKED = 1
 local function publish_queue(queue)
   publish('x:queues', queue)
 end
+
+-- Publishes an event of which the scripts of other clients say nothing.
+local function publish_more(event)
+  publish('x:log', cjson.encode(event))
+end

@@ -2,6 +2,8 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/sets.lua"
 
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -27,4 +29,19 @@ local function remove_tags(jid, tags, first)
   for i = first, #tags do
     remove_tag(jid, tags[i])
   end
+end
+
+-- Adds names from list[first] on to the stored tags of a job, or removes them. Returns its tags as JSON,
+-- which the caller stores.
+local function change_tags(jid, stored, adds, list, first) -- cold
+  local tags = names_of(stored)
+  if adds then
+    local known = #tags
+    tags = union(tags, list, first)
+    add_tags(jid, tags, known + 1)
+  else
+    tags = difference(tags, list, first)
+    remove_tags(jid, list, first)
+  end
+  return array(tags)
 end

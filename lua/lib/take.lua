@@ -1,5 +1,6 @@
 -- Taking jobs out of queues and locking them for a worker: what pop and reserve share.
 
+-- @include "lib/admit.lua"
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
@@ -9,9 +10,9 @@
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/lifetimes.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
--- @include "lib/retention.lua"
 -- @include "lib/settings.lua"
 -- @include "lib/stats.lua"
 -- @include "lib/work.lua"
@@ -22,39 +23,50 @@ local MANY_LOCKS = 6
 -- A member that is too long for Redis to keep a sorted set as a list.
 local NO_LIST = '-----------------------------------------------------------------'
 
+-- How many jobs are locked together.
+local SLICE = 500
+
+-- The maximum number of jobs that a call parks, and how many it has parked.
+local MAX_PARKED = 200
+local parked = 0
+
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
-    queue .. '-max-concurrency', 'max-job-history')
+    queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
   local heartbeat = lock_time(values[1], values[2])
   return {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
     cap = history_cap(values[4]),
     tracked = true, -- some jobs may be
+    max_rate = values[5],
   }
 end
 
--- The settings for jobs whose lock has ended.
-local function read_lost_settings(cap) -- cold
-  local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
-    'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
-  return {
-    cap = cap,
-    grace = finite(values[1], DEFAULT_GRACE_PERIOD),
-    keep_failed = retention(values[2], values[5]),
-    initial_delay = values[3],
-    factor = values[4],
-  }
+-- How many of the wanted jobs a queue with a max-rate may start now.
+local function allowed_by_rate(queue, settings, wanted) -- cold
+  local limit = read_max_rate(queue, settings.max_rate, wanted)
+  if not limit then
+    return wanted
+  end
+  settings.rate = limit
+  while limit.started < wanted and not rate_opens(limit) do
+    limit.started = limit.started + 1
+  end
+  return limit.started
 end
 
 -- How many of the wanted jobs the queue may still run.
-local function allowed(queue, max_concurrency, wanted)
-  if max_concurrency <= 0 then
-    return wanted
+local function allowed(queue, settings, wanted)
+  if settings.max_concurrency > 0 then
+    local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
+    wanted = math.min(wanted, math.max(0, settings.max_concurrency - running))
   end
-  local running = call('zcount', queue_key(queue, 'locks'), stamp, '+inf')
-  return math.min(wanted, math.max(0, max_concurrency - running))
+  if settings.max_rate and wanted > 0 then
+    return allowed_by_rate(queue, settings, wanted)
+  end
+  return wanted
 end
 
 -- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
@@ -84,21 +96,6 @@ end
 -- How many of the wanted jobs may be taken at once, so that the call does not drop too many.
 local function within(wanted)
   return wanted + dropped < MAX_DROPPED and wanted or MAX_DROPPED - dropped
-end
-
--- Takes up to limit jids out of work, highest score first. Unlike ZPOPMAX, this does not print
--- their scores.
-local function take_work(run, queue, limit)
-  local work = queue_key(queue, 'work')
-  local best = run('zrevrange', work, '0', limit == 1 and '0' or string.format('%d', limit - 1))
-  if #best > 0 then
-    local first = #best == 1 and '-1' or string.format('%d', -#best)
-    local removed = run('zremrangebyrank', work, first, '-1')
-    if type(removed) == 'table' then
-      return none
-    end
-  end
-  return best
 end
 
 -- Reads and clears what jobs may have that were not only put. recorded is the entry that was just
@@ -145,25 +142,155 @@ local function lock_special(key, job, worker, settings) -- cold
   return ends
 end
 
+-- Finds out whether a job with limits may start. Returns false if it is left where it is, with all
+-- that follow: the call may park no more, or the job would wait for its worker, and hold what others
+-- could use. run is as in lock_some, and ready is how many jobs the call starts before this one.
+local function may_start(jid, job, ready, settings, run) -- cold
+  local stored = job[OPTIONS]
+  if not job[KLASS] or string.find(stored, '^%a*[st]') and is_over(jid, stored, 'waiting') then
+    return true
+  elseif run and settings.direct and ready >= settings.direct then
+    settings.stopped = true
+    return false
+  elseif run and parked >= MAX_PARKED then
+    settings.stopped, dropped = true, MAX_DROPPED
+    return false
+  end
+  local found, refused = admit(jid, stored, settings.most or 1)
+  if refused then
+    parked = parked + 1
+    job.refused, settings.parked = refused, true
+  else
+    job.limits = found
+  end
+  return true
+end
+
+-- The options text of the first count jobs if all have the same, without lifetimes, and may start if
+-- their limits allow it; else nil. taken is how many the call has started before.
+local function alike(count, jobs, taken, settings, run) -- cold
+  local text = jobs[1][OPTIONS]
+  if count == 1 or not text or string.find(text, '^%a*[st]')
+    or run and (parked > 0 or settings.direct and taken + count > settings.direct) then
+    return nil
+  end
+  for i = 1, count do
+    if jobs[i][OPTIONS] ~= text or not jobs[i][KLASS] then
+      return nil
+    end
+  end
+  return text
+end
+
+-- Decides about the first count jobs, some of which have limits. taken is how many the call has
+-- started before. Returns how many of the jobs are not left where they are, and the limits of all of
+-- them if these are the same and have room for all.
+local function admit_all(jids, count, jobs, taken, settings, run) -- cold
+  local before, text = parked, alike(count, jobs, taken, settings, run)
+  local found = text and admit_alike(text, count, settings.most or 1)
+  if found then
+    return count, found
+  end
+  for i = 1, count do
+    local stored = jobs[i][OPTIONS]
+    if stored and string.find(stored, '^%a*c')
+      and not may_start(jids[i], jobs[i], taken + i - 1 - parked + before, settings, run) then
+      return i - 1
+    end
+  end
+  return count
+end
+
+-- Notes that jobs were started, with the locks that lock_some has made. common are the limits of all of
+-- them, if they were admitted together.
+local function note_all_started(jobs, n, locks, common) -- cold
+  local ends, score
+  for i = 1, n do
+    local found = common or jobs[i].limits
+    if found and ends ~= locks[2 * i + 1] then
+      ends = locks[2 * i + 1]
+      score = slot_end(tonumber(ends))
+    end
+    if found then
+      note_started(found, locks[2 * i + 2], score)
+    end
+  end
+end
+
+-- Reads the scores of the first count jobs that are to be parked. One that is not in work, because
+-- its lock was lost, will be the first of its priority.
+local function read_scores(queue, jids, count, jobs, settings, run) -- cold
+  local refused = {}
+  for i = 1, count do
+    local job = jobs[i]
+    if job.refused then
+      job.score = settings.score or exact(finite(job[PRIORITY], 0))
+      refused[#refused + 1] = i
+    end
+  end
+  if #refused == 0 then
+    return
+  end
+  if not settings.parks then
+    settings.parks = true
+    call('zcard', queue_key(queue, 'scheduled')) -- fails unless jobs can be parked
+  end
+  for i = 1, run and #refused or 0 do
+    jobs[refused[i]].score = call('zscore', queue_key(queue, 'work'), jids[refused[i]])
+  end
+end
+
+-- Parks a job that may not start.
+local function put_aside(queue, jid, job, run) -- cold
+  if not run then
+    try('zrem', queue_key(queue, 'locks'), jid)
+    drop_slots(jid, job[OPTIONS])
+    call('hset', job_key(jid), 'worker', '', 'expires', '0')
+  end
+  park(queue, jid, job.refused, job.score, job[TIME])
+end
+
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
--- without a job, and jobs whose life has ended.
-local function lock_some(queue, jids, worker, settings, show, out)
+-- without a job, and jobs whose life has ended. With run, call or try, they are the first ones of
+-- work, and are taken from there. Parks jobs whose limits have no room.
+local function lock_some(queue, jids, worker, settings, show, out, run)
   local cap = settings.cap
   local expires = later(settings.heartbeat)
   local details = '{"worker":' .. cjson.encode(worker) .. '}'
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
-  local n, count = 0, #jids
-  local put_at, put_time -- of the job before: many were put at the same time
+  local n, count, limited, common = 0, #jids, false, nil
   for i = 1, count do
-    local jid = jids[i]
-    local key = job_key(jid)
+    local key = job_key(jids[i])
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
+    jobs[i], waited[i] = job, key
+    if job[OPTIONS] and string.find(job[OPTIONS], '^%a*c') then
+      limited = true
+    end
+  end
+  if limited then
+    count, common = admit_all(jids, count, jobs, #out, settings, run)
+    if not common then
+      read_scores(queue, jids, count, jobs, settings, run)
+    end
+  end
+  if run then
+    local first = count == 1 and '-1' or string.format('%d', -count)
+    if count == 0 or type(run('zremrangebyrank', queue_key(queue, 'work'), first, '-1')) == 'table' then
+      settings.stopped = true
+      return
+    end
+  end
+  local put_at, put_time -- of the job before: many were put at the same time
+  for i = 1, count do
+    local jid, job, key = jids[i], jobs[i], waited[i]
     local stored = job[OPTIONS]
     local over = stored and string.find(stored, '^%a*[st]') and is_over(jid, stored, 'waiting')
       and drop_expired(jid, 'waiting')
-    if not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
+    if limited and job.refused then
+      put_aside(queue, jid, job, run)
+    elseif not over and (job[KLASS] or not job.err and call('exists', key) == 1) then
       n = n + 1
       -- A job that was only put has two entries by now. Those of recurring jobs have a dash.
       local entries = record(key, popped, cap)
@@ -185,11 +312,17 @@ local function lock_some(queue, jids, worker, settings, show, out)
       call('zrem', queue_key(queue, 'locks'), jid)
     end
   end
-  for i = n + 1, count do
+  for i = n + 1, #jids do
     jids[i], waited[i] = nil, nil
   end
   if n == 0 then
     return
+  end
+  if limited then
+    note_all_started(jobs, n, locks, common)
+  end
+  if settings.rate then
+    note_starts(settings.rate, n)
   end
   add_locks(queue, worker, locks, n)
   observe('wait', queue, waited)
@@ -203,15 +336,33 @@ local function lock_some(queue, jids, worker, settings, show, out)
   end
 end
 
--- The same for any number of jids. Changes the list.
-local function lock(queue, jids, worker, settings, show, out)
-  for first = 1, #jids, 500 do
+-- The same for any number of jids, which with run are at most SLICE. Changes the list.
+local function lock(queue, jids, worker, settings, show, out, run)
+  for first = 1, #jids, SLICE do
     local some = jids
-    if #jids > 500 then
-      some = {unpack(jids, first, math.min(first + 499, #jids))}
+    if #jids > SLICE then
+      some = {unpack(jids, first, math.min(first + SLICE - 1, #jids))}
     end
-    lock_some(queue, some, worker, settings, show, out)
+    lock_some(queue, some, worker, settings, show, out, run)
   end
+end
+
+-- Moves more of what is due into work, after jobs that had fallen due were parked. Returns whether
+-- there is any.
+local function bring_more(queue, settings, limit) -- cold
+  settings.parked = false
+  if not is_due(queue, 'scheduled') then
+    return false
+  end
+  bring_due(queue, false, true, limit)
+  return call('exists', queue_key(queue, 'work')) == 1
+end
+
+-- The jids of up to limit jobs of work, highest score first. Unlike ZPOPMAX, this does not print their
+-- scores, and a job whose limits have no room needs its score.
+local function best_of_work(run, queue, limit)
+  return run('zrevrange', queue_key(queue, 'work'), '0',
+    limit == 1 and '0' or string.format('%d', (limit < SLICE and limit or SLICE) - 1))
 end
 
 -- The JSON of a job after it was taken, with the text more at its end.

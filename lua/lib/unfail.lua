@@ -2,13 +2,16 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
+-- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/failures.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
+-- @include "lib/report.lua"
 -- @include "lib/settings.lua"
+-- @include "lib/surface.lua"
 -- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -17,10 +20,10 @@
 -- gone.
 local function read_failed(jid, queue)
   local job = try('hmget', job_key(jid), 'queue', 'priority', 'retries', 'failure', 'history',
-    'x:o')
+    'x:o', 'state')
   if job[1] then
     return {
-      jid = jid, from = job[1], to = queue or job[1],
+      jid = jid, from = job[1], to = queue or job[1], state = job[7],
       priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
     }
   end
@@ -37,7 +40,7 @@ local function add_work(jobs)
       work[job.to] = its
       queues[#queues + 1] = job.to
     end
-    its[#its + 1] = work_score(now, job.priority)
+    its[#its + 1] = work_score(now + (job.after or 0) * 0.000001, job.priority)
     its[#its + 1] = job.jid
   end
   for i = 2, #queues do
@@ -50,20 +53,60 @@ local function add_work(jobs)
   return queues
 end
 
--- Makes the options of a job hold again, but for the times by which it should have been done.
-local function restore(job) -- cold
-  local claim = claim_again(job.jid, job.stored)
+-- What the pairs of arguments from ARGV[first] to ARGV[last] give to the jobs: retries, and a new ttl
+-- in seconds.
+local function read_gift(area, first, last)
+  local given = options(area, first, last)
+  if given.retries then
+    given.retries = string.format('%d', whole(area, 'retries', given.retries))
+  end
+  local seconds = given.ttl and number(area, 'ttl', given.ttl)
+  if seconds then
+    local text = 't|{"t":' .. exact(seconds) .. '}'
+    given.o, given.ends = read_lifetimes(area, text, 0), now + seconds
+  end
+  return given
+end
+
+-- Makes the options of a job hold again, but for the times by which it should have been done, of which
+-- it may be given another one.
+local function restore(job, given) -- cold
+  local stored = job.stored or ''
+  local claim = claim_again(job.jid, stored)
   if claim then
     write_claim(job.jid, claim)
   end
-  if has_lifetime(job.stored) then
-    write_options(job_key(job.jid), job.stored, {drop = 'st'})
-    note_life(job.jid)
+  if given.o or string.find(stored, '^%a*[stkKn]') then
+    write_options(job_key(job.jid), stored, {o = given.o, drop = 'stn'})
+    note_life(job.jid, given.ends)
   end
 end
 
--- Puts failed jobs into queues. The caller removes them from their groups.
-local function unfail(jobs)
+-- Publishes how many jobs each queue has got back, and which one if it is one. The group is that of
+-- its first job.
+local function publish_unfailed(jobs)
+  local queues, events = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local event = events[job.to]
+    if event then
+      event.count, event.jid = event.count + 1, nil
+    else
+      queues[#queues + 1] = job.to
+      events[job.to] = {
+        event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
+        group = list_of(job.failure).group,
+      }
+    end
+  end
+  for i = 1, #queues do
+    publish_more(events[queues[i]])
+  end
+end
+
+-- Puts failed jobs into queues, with what they are given (read_gift). The caller removes them from
+-- their groups.
+local function unfail(jobs, given)
   local queues, jids = add_work(jobs), {}
   for i = 1, #jobs do
     local job = jobs[i]
@@ -73,9 +116,12 @@ local function unfail(jobs)
     record(key, entry(now, '"put"', cjson.encode({q = job.to})))
     uncount_failure(job.from, list_of(job.failure))
     call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
-      'queue', job.to, 'remaining', job.retries or DEFAULT_RETRIES)
-    if job.stored then
-      restore(job)
+      'queue', job.to, 'remaining', given.retries or job.retries or DEFAULT_RETRIES)
+    if given.retries then
+      call('hset', key, 'retries', given.retries)
+    end
+    if job.stored or given.o then
+      restore(job, given)
     end
   end
   unfile_failures(jids)
@@ -84,11 +130,30 @@ local function unfail(jobs)
     note_filled(queues[i])
     wake(queues[i])
   end
+  publish_unfailed(jobs)
+end
+
+-- Reads jobs of a group, of which the oldest failure is the last, or others, that go back into their
+-- own queues in that order. Leaves out those that have not failed.
+local function read_all_failed(jids) -- cold
+  local jobs = {}
+  for i = 1, #jids do
+    local job = read_failed(jids[i])
+    if not job then
+      leave_out(jids[i], 'not_found', 'no such job')
+    elseif job.state ~= 'failed' then
+      leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
+    else
+      job.after = #jids - i
+      jobs[#jobs + 1] = job
+    end
+  end
+  return jobs
 end
 
 -- Puts at most count jobs of a group, oldest first, into a queue, or each into its own if that is
--- nil. Returns how many left the group.
-local function unfail_group(group, count, queue)
+-- nil, with what they are given. Returns how many left the group.
+local function unfail_group(group, count, queue, given)
   if count == 0 then
     return 0
   end
@@ -97,7 +162,7 @@ local function unfail_group(group, count, queue)
   for i = 1, #jids do
     jobs[#jobs + 1] = read_failed(jids[i], queue)
   end
-  unfail(jobs)
+  unfail(jobs, given)
   call('ltrim', key, 0, -count - 1)
   drop_empty_group(group)
   return #jids

@@ -42,7 +42,8 @@ end
 
 -- Called when a setting has changed: if it is a queue's limit, the queue may run more jobs.
 local function wake_for_limit(option)
-  local queue = string.match(option, '^(.+)-max%-concurrency$')
+  local queue = string.match(option, '^(.+)%-max%-concurrency$')
+    or string.match(option, '^(.+)%-max%-rate$')
   if queue then
     wake(queue)
   end

@@ -236,3 +236,51 @@ func TestLogAddsToTheHistory(t *testing.T) {
 	require.Equal(t, [3]string{"x", "y", "z"}, [3]string{history[3].Queue, history[3].Worker, history[3].Group})
 	require.Equal(t, "list", history[4].What)
 }
+
+func TestManyJobsAreCompletedByTheirJIDs(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	const n = 450 // more than one script completes
+	specs := make([]qless.JobSpec, n)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Data: raw(`{"a": 1}`)}
+	}
+	jids, err := e.Queue("q").PutMany(ctx, specs)
+	require.NoError(t, err)
+	_, err = e.Queue("q").Pop(ctx, n)
+	require.NoError(t, err)
+	for _, err := range e.Queue("q").CompleteMany(ctx, jids...) {
+		require.NoError(t, err)
+	}
+	require.Zero(t, e.counts("q").Running)
+	for _, jid := range []string{jids[0], jids[n-1]} {
+		job := e.job(jid)
+		require.Equal(t, qless.StateComplete, job.State)
+		require.Equal(t, `{"a": 1}`, string(job.Data))
+	}
+	require.Empty(t, e.Queue("q").CompleteMany(ctx))
+}
+
+func TestJobsThatCanNotBeCompletedLeaveOthersAlone(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	mine := e.put("q")
+	e.pop("q")
+	waiting, elsewhere := e.put("q"), e.put("p")
+	e.pop("p")
+	errs := e.Queue("q").CompleteMany(ctx, waiting, "missing", mine, elsewhere, "", mine)
+	require.Len(t, errs, 6)
+	for i, want := range map[int]error{
+		0: qless.ErrNotRunning, 1: qless.ErrNotFound, 3: qless.ErrWrongQueue, 4: qless.ErrInvalid,
+		5: qless.ErrNotRunning,
+	} {
+		require.ErrorIs(t, errs[i], want, i)
+	}
+	require.NoError(t, errs[2])
+	require.Equal(t, qless.StateComplete, e.job(mine).State)
+	require.Equal(t, qless.StateWaiting, e.job(waiting).State)
+	require.Equal(t, qless.StateRunning, e.job(elsewhere).State)
+
+	errs = e.as("w2").Queue("q").CompleteMany(ctx, e.pop("q").JID)
+	require.ErrorIs(t, errs[0], qless.ErrLockLost)
+}

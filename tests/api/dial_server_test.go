@@ -12,6 +12,8 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -205,4 +207,24 @@ func TestNewNeedsAClientAndOptions(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, err)
 	_, err = qless.Dial(t.Context(), "redis://127.0.0.1:1", nil)
 	requireCode(t, qless.ErrInvalid, err)
+}
+
+func TestAServerThatCanNotSaveIsDialed(t *testing.T) {
+	folder := t.TempDir()
+	server := testkit.Start(t, "--dir", folder, "--save", "3600 1000000")
+	inTheWay := filepath.Join(folder, "dump.rdb", "full") // root may write anywhere
+	require.NoError(t, os.MkdirAll(inTheWay, 0o700))
+	rdb := server.Client(t)
+	require.NoError(t, rdb.BgSave(t.Context()).Err())
+	testkit.Until(t, "the snapshot to fail", func() bool {
+		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "MISCONF")
+	})
+	client, err := qless.Dial(t.Context(), "redis://"+server.Addr())
+	require.NoError(t, err)
+	defer func() { _ = client.Close() }()
+	_, err = client.Overview(t.Context(), qless.OverviewQuery{})
+	require.NoError(t, err, "reads work")
+	_, err = client.Queue("q").Put(t.Context(), "K", nil)
+	require.ErrorIs(t, err, qless.ErrServer)
+	require.ErrorContains(t, err, "MISCONF")
 }

@@ -37,7 +37,8 @@ func next(t *testing.T, events *qless.Events) qless.Event {
 		require.True(t, open, "the subscription has ended")
 		return qless.Event{
 			Kind: event.Kind, Tracked: event.Tracked, JID: event.JID, Queue: event.Queue, To: event.To,
-			Worker: event.Worker, Group: event.Group, Message: event.Message, Option: event.Option, Value: event.Value,
+			Worker: event.Worker, Group: event.Group, Message: event.Message, Count: event.Count,
+			Option: event.Option, Value: event.Value,
 		}
 	case <-ctx.Done():
 		t.Fatal("no event came")
@@ -86,6 +87,7 @@ func TestEventsOfAnyJob(t *testing.T) {
 	e.clock.Advance(2 * time.Minute)
 	require.Empty(t, e.pops("q", 1))
 	requireEvents(t, events,
+		qless.Event{Kind: qless.EventUnfailed, JID: "b", Queue: "q", Group: "g", Count: 1},
 		qless.Event{Kind: qless.EventLockLost, JID: "b", Worker: "w1"},
 		qless.Event{Kind: qless.EventFailed, JID: "b", Worker: "w1", Group: "failed-retries-q", Message: `Job exhausted retries in queue "q"`})
 

@@ -143,3 +143,120 @@ func TestAJobThatIsForgottenCostsAWorkerThreeCommands(t *testing.T) {
 	}
 	require.InDelta(t, 3, float64(finish("0", qless.KeepFor(0))-finish("plain"))/16, 0.5)
 }
+
+func TestCommandsThatReceivingAndEndingCost(t *testing.T) {
+	e := newEnv(t)
+	count := func(run func()) int { return len(e.server.Commands(t, run)) }
+	for i := range 20 {
+		e.put("q", qless.JID(fmt.Sprint("j", i, "x")))
+	}
+	reserve := func(ahead string) int {
+		return count(func() { e.run("reserve", "w1", "1", "ordered", "0", "10", "", ahead, "q") })
+	}
+	reserve("0")
+	require.Equal(t, reserve("0"), reserve("for - w1"))
+	require.Equal(t, reserve("0"), reserve("for 60 w1"))
+
+	end := func(jid string, end qless.End) int {
+		return count(func() { require.NoError(t, errOf(e.End(t.Context(), jid, end))) })
+	}
+	end("j8x", qless.End{})
+	job := e.pop("q")
+	plain := count(func() { require.NoError(t, job.Complete(t.Context())) })
+	other := e.pop("q")
+	require.Equal(t, plain+4, end(other.JID, qless.End{}), "two of them notify the worker")
+	require.Equal(t, plain+4+3, end(e.pop("q").JID, qless.End{TryAgain: 1}))
+	failing := e.pop("q")
+	require.NoError(t, failing.Fail(t.Context(), "g", "m"))
+	failing = e.pop("q")
+	failed := count(func() { require.NoError(t, failing.Fail(t.Context(), "g", "m")) })
+	require.Equal(t, failed+4, end(e.pop("q").JID, qless.End{State: qless.StateFailed, Group: "g"}))
+
+	forget := func(jid string) int { return count(func() { require.NoError(t, e.Forget(t.Context(), jid)) }) }
+	require.Equal(t, 5, forget(other.JID))
+	require.Equal(t, 11, forget(failing.JID))
+	before := count(func() { e.swept() })
+	require.Equal(t, before+6, count(func() { e.swept("q", "p") }))
+}
+
+// A limit costs a call that takes or ends jobs the same for one job as for eight.
+func TestCommandsThatALimitCosts(t *testing.T) {
+	for name, c := range map[string]struct {
+		config    qless.LimitConfig
+		take, end int
+	}{
+		"concurrency": {qless.LimitConfig{Concurrency: 100}, 3, 2},
+		"rate":        {qless.LimitConfig{Rate: 100, Per: time.Hour}, 6, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.limit("api", c.config)
+			count := func(run func()) int { return len(e.server.Commands(t, run)) }
+			cost := func(queue string, n int, options ...qless.PutOption) (put, take, end int) {
+				args := []any{"w1"}
+				for i := range n {
+					jid := fmt.Sprint(queue, n, "-", i, "j")
+					put = count(func() { e.put(queue, append(options, qless.JID(jid))...) })
+					args = append(args, "complete", jid, queue, "", 0)
+				}
+				take = count(func() { require.Len(t, e.pops(queue, n), n) })
+				end = count(func() { require.NoError(t, errOf(e.Run(t.Context(), "finish", "", args...))) })
+				return put, take, end
+			}
+			for _, n := range []int{1, 8} {
+				cost("limited", n, qless.Limits("api"))
+				cost("plain", n)
+			}
+			for _, n := range []int{2, 9} {
+				put, take, end := cost("plain", n)
+				limitedPut, limitedTake, limitedEnd := cost("limited", n, qless.Limits("api"))
+				require.Equal(t, put, limitedPut)
+				require.Equal(t, take+c.take, limitedTake, n)
+				require.Equal(t, end+c.end, limitedEnd, n)
+			}
+		})
+	}
+}
+
+func TestCommandsThatAMaxRateCosts(t *testing.T) {
+	e := newEnv(t)
+	for range 20 {
+		e.put("q")
+	}
+	e.pops("q", 1)
+	pop := func() int { return len(e.server.Commands(t, func() { require.Len(t, e.pops("q", 8), 8) })) }
+	plain := pop()
+	require.NoError(t, e.Queue("q").SetMaxRate(t.Context(), 100, time.Hour))
+	require.Equal(t, plain+4, pop())
+}
+
+func TestCommandsThatParkingCosts(t *testing.T) {
+	e := newEnv(t)
+	e.slots("api", 1)
+	e.putLimited("q", "first", "api")
+	e.pops("q", 1)
+	park := func(n int) int {
+		for i := range n {
+			e.putLimited("q", fmt.Sprint(n, "-", i, "j"), "api")
+		}
+		return len(e.server.Commands(t, func() { require.Empty(t, e.pops("q", 100)) }))
+	}
+	park(1)
+	require.Equal(t, 6, park(11)-park(10))
+}
+
+func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {
+	e := newEnv(t)
+	complete := func(limit string, parked int) int {
+		e.slots(limit, 1)
+		for i := range 1 + parked {
+			e.putLimited(limit, fmt.Sprint(limit, i, "j"), limit)
+		}
+		jobs := e.pops(limit, 10)
+		require.Len(t, jobs, 1)
+		return len(e.server.Commands(t, func() { require.NoError(t, jobs[0].Complete(t.Context())) }))
+	}
+	complete("first", 0)
+	require.Equal(t, 14, complete("one", 1)-complete("none", 0))
+	require.Equal(t, 14+8, complete("two", 2)-complete("nobody", 0), "the next one falls due in time")
+}

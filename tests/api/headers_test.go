@@ -194,3 +194,33 @@ func TestHeadersCostNoCommand(t *testing.T) {
 	cost()
 	require.Equal(t, cost(), cost(qless.Header("a", "1")))
 }
+
+func TestTheHeadersOfNextAreAskedFor(t *testing.T) {
+	e := newEnv(t, qless.WithNextHeaders(
+		func(_ context.Context, headers map[string]string) map[string]string {
+			if headers == nil {
+				headers = map[string]string{}
+			}
+			headers["run"] = "2"
+			return headers
+		}))
+	large := strings.Repeat("x", 8<<10-2)
+	for name, test := range map[string]struct {
+		options []qless.NextOption
+		want    map[string]string
+	}{
+		"nothing":   {nil, map[string]string{"a": "1", "run": "2"}},
+		"a header":  {[]qless.NextOption{qless.Header("b", "3")}, map[string]string{"b": "3", "run": "2"}},
+		"its own":   {[]qless.NextOption{qless.Header("run", "4")}, map[string]string{"run": "4"}},
+		"none":      {[]qless.NextOption{qless.Headers(nil)}, nil},
+		"too large": {[]qless.NextOption{qless.Header("b", large)}, map[string]string{"b": large}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			jid := e.put("q", qless.Header("a", "1"), qless.Header("run", "1"))
+			job := e.pop("q")
+			require.NoError(t, job.Next(t.Context(), "other", test.options...))
+			require.Equal(t, test.want, e.job(jid).Headers)
+			require.Equal(t, "1", job.Headers["run"])
+		})
+	}
+}

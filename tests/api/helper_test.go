@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/memory"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
@@ -54,8 +54,7 @@ func newEnvOn(t testing.TB, server *testkit.Server, options ...qless.ClientOptio
 func onEach(t *testing.T, test func(t *testing.T, e *env)) {
 	t.Run("a server", func(t *testing.T) { test(t, newEnv(t)) })
 	t.Run("miniredis", func(t *testing.T) {
-		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-		t.Cleanup(func() { _ = rdb.Close() })
+		rdb := memory.Client(t)
 		e := &env{t: t, rdb: rdb, clock: testkit.NewClock()}
 		e.Client = e.client(rdb)
 		test(t, e)

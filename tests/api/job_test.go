@@ -23,7 +23,9 @@ var jobMethods = map[string]func(ctx context.Context, job *qless.Job) error{
 	"Log":         func(ctx context.Context, job *qless.Job) error { return job.Log(ctx, "m", nil) },
 	"Move":        func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "other", qless.Priority(7)) },
 	"Next":        func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "other", qless.Tags("b")) },
+	"Promote":     func(ctx context.Context, job *qless.Job) error { return job.Promote(ctx) },
 	"Release":     func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, time.Hour) },
+	"Reschedule":  func(ctx context.Context, job *qless.Job) error { return job.Reschedule(ctx, time.Hour) },
 	"Retry":       func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) },
 	"SetPriority": func(ctx context.Context, job *qless.Job) error { return job.SetPriority(ctx, 3) },
 	"Tag":         func(ctx context.Context, job *qless.Job) error { return job.Tag(ctx, "b") },
@@ -64,6 +66,8 @@ func TestMethodsLeaveAJobAsItWasRead(t *testing.T) {
 			switch name {
 			case "Depend", "Undepend", "UndependAll":
 				require.NoError(t, job.Next(t.Context(), "q", qless.DependsOn("waiting")))
+			case "Promote", "Reschedule":
+				require.NoError(t, job.Release(t.Context(), time.Minute))
 			case "Unfail":
 				require.NoError(t, job.Fail(t.Context(), "g", "m"))
 			}

@@ -194,3 +194,34 @@ func TestManyQueuesAndWorkers(t *testing.T) {
 	}
 	require.Empty(t, workers, "they are forgotten by the thousand")
 }
+
+// Each job of a full limit that stands before others is parked once, in bounded calls, and then they
+// stand there no more.
+func TestAHundredThousandJobsOfAFullLimitHoldUpNoOther(t *testing.T) {
+	const blocked = 100_000
+	e := newEnv(t)
+	e.slots("shop", 1)
+	e.putLimited("q", "holder", "shop/blocked")
+	e.pop("q")
+	jobs := make([]qless.JobSpec, 1000)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits("shop/blocked")}}
+	}
+	for range blocked / len(jobs) {
+		_, err := e.Queue("q").PutMany(t.Context(), jobs)
+		require.NoError(t, err)
+		e.clock.Advance(time.Millisecond)
+	}
+	e.putLimited("q", "behind", "shop/free")
+	calls := 0
+	for taken := []*qless.Job(nil); len(taken) == 0; calls++ {
+		require.LessOrEqual(t, calls, blocked/200+1)
+		taken = e.pops("q", 1)
+	}
+	require.Greater(t, calls, blocked/200-1)
+	e.putLimited("q", "later", "shop/other")
+	require.Equal(t, []string{"later"}, jids(e.pops("q", 1)), "the others are out of the way")
+	info, err := e.Limit("shop/blocked").Info(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, blocked, info.Parked)
+}

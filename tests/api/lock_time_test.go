@@ -293,3 +293,64 @@ func TestALockTimeCostsNothing(t *testing.T) {
 	popped := take(nil, qless.LockTime(time.Minute))
 	require.Equal(t, []int{plain[0], plain[1], plain[2] + 1, plain[3]}, popped)
 }
+
+// A job that was put with OnLost(InPlace) has its place by when it was to be popped first.
+func TestAPlaceIsThatOfTheTimeAtWhichAJobFellDue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		start := e.clock.Now()
+		put := func(jid string, at time.Duration) {
+			e.put("q", qless.JID(jid), qless.At(start.Add(at)), qless.OnLost(qless.InPlace),
+				qless.LockTime(time.Second))
+		}
+		put("c", 20*time.Millisecond)
+		put("b", 10*time.Millisecond)
+		put("d", 30*time.Millisecond)
+		put("a", -time.Minute)
+		put("older", -2*time.Minute)
+		e.clock.Advance(time.Second)
+		want := []string{"older", "a", "b", "c", "d"}
+		require.Equal(t, want, jids(e.pops("q", 9)))
+		e.clock.Advance(time.Minute)
+		require.Equal(t, want, jids(e.pops("q", 9)), "after their locks have ended")
+	})
+}
+
+func TestAnOldTimeKeepsThePriorityOfAJobThatIsPutAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		past := qless.At(e.clock.Now().Add(-time.Minute))
+		e.put("q", qless.JID("again"), qless.Priority(5), qless.OnLost(qless.InPlace))
+		e.put("q", qless.JID("urgent"), qless.Priority(3))
+		e.put("q", qless.JID("again"), past)
+		require.Equal(t, []string{"again", "urgent"}, jids(e.pops("q", 9)))
+	})
+}
+
+func TestLostJobsThatBecomeTheLastKeepTheOrderInWhichTheyWereLost(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		want := []string{"b", "d", "a", "c"}
+		for _, jid := range want {
+			e.put("q", qless.JID(jid), qless.OnLost(qless.Last), qless.LockTime(time.Second))
+			e.clock.Advance(time.Millisecond)
+		}
+		for _, jid := range want {
+			require.Equal(t, []string{jid}, jids(e.pops("q", 1)))
+			e.clock.Advance(time.Millisecond)
+		}
+		e.clock.Advance(time.Minute)
+		_, err := e.Sweep(t.Context(), "q")
+		require.NoError(t, err)
+		require.Equal(t, want, jids(e.pops("q", 9)))
+	})
+}
+
+func TestJobsThatFallDueTogetherKeepTheOrderOfTheirDelays(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		want := []string{"b", "d", "a", "c"}
+		for i, jid := range want {
+			delay := time.Second + time.Duration(i)*time.Millisecond
+			e.put("q", qless.JID(jid), qless.OnLost(qless.Last), qless.Delay(delay))
+		}
+		e.clock.Advance(time.Minute)
+		require.Equal(t, want, jids(e.pops("q", 9)))
+	})
+}

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/memory"
 )
 
 // waking begins a message of a script that also wakes a worker.
@@ -44,11 +44,16 @@ func TestMessagesAboutReadyJobsShowThatTheirScriptWakesAWorker(t *testing.T) {
 func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 	e := newEnv(t)
 	message, wake := heard(t, e.rdb, "ql:log"), heard(t, e.rdb, "ql:x:wake:w1")
+	isUnmarked := func(want string) { // cjson decides the order, which not all servers share
+		got := message()
+		require.JSONEq(t, want, got)
+		require.False(t, strings.HasPrefix(got, waking), got)
+	}
 	require.NoError(t, e.dropIn("put|w|q|j|K|{}|0"))
-	require.Equal(t, `{"jid":"j","event":"put","queue":"q"}`, message())
+	isUnmarked(`{"jid":"j","event":"put","queue":"q"}`)
 	require.NoError(t, e.dropIn("pop|q|w|1"))
 	require.NoError(t, e.dropIn("complete|j|w|q|{}|next|q2"))
-	require.Equal(t, `{"jid":"j","to":"q2","event":"advanced","queue":"q"}`, message())
+	isUnmarked(`{"jid":"j","to":"q2","event":"advanced","queue":"q"}`)
 
 	becomeIdle := func() {
 		_, err := e.Run(t.Context(), "reserve", "", "w1", 1, "ordered", 0, 10, "", 0, "idle")
@@ -70,7 +75,7 @@ func TestTheDropInMarksAMessageOnlyIfItWakesAWorker(t *testing.T) {
 func TestMessagesOfOtherScriptsAreNotTakenForOurs(t *testing.T) {
 	for name, rdb := range map[string]*redis.Client{
 		"a server":  testkit.Start(t).Client(t),
-		"miniredis": redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}),
+		"miniredis": memory.Client(t),
 	} {
 		t.Cleanup(func() { _ = rdb.Close() })
 		for _, fields := range append(

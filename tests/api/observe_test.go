@@ -2,9 +2,13 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -94,6 +98,281 @@ func TestTheObserverIsToldOfEachCall(t *testing.T) {
 		calls[0].Duration = 0
 		require.Equal(t, c.want, calls[0])
 	}
+}
+
+func TestTheObserverIsToldOfQueuesAndCounts(t *testing.T) {
+	var seen observer
+	e := newEnv(t, qless.WithObserver(seen.observe))
+	defer func() { _ = e.Close() }()
+	ctx, q := t.Context(), e.Queue("q")
+	put := func(jids ...string) {
+		for _, jid := range jids {
+			_, err := q.Put(ctx, "K", nil, qless.JID(jid))
+			require.NoError(t, err)
+		}
+	}
+	fail := func(jids ...string) {
+		put(jids...)
+		jobs, err := q.Pop(ctx, 100)
+		require.NoError(t, err)
+		for _, job := range jobs {
+			require.NoError(t, job.Fail(ctx, "g", ""))
+		}
+	}
+	put("a", "b")
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want qless.Call
+	}{
+		{"Receive", func() error {
+			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}, Count: 9, NoWait: true})
+			return err
+		}, qless.Call{Command: "reserve", Queue: "q", Count: 2}},
+		{"Receive of several queues", func() error {
+			put("c")
+			seen.take()
+			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"p", "q"}, NoWait: true})
+			return err
+		}, qless.Call{Command: "reserve", Count: 1}},
+		{"End", func() error { _, err := e.End(ctx, "a", qless.End{}); return err },
+			qless.Call{Command: "end", JID: "a", Count: 1}},
+		{"Forget", func() error { return e.Forget(ctx, "a") },
+			qless.Call{Command: "forget", JID: "a", Count: 1}},
+		{"Sweep", func() error { _, err := e.Sweep(ctx, "q"); return err },
+			qless.Call{Command: "sweep", Queue: "q"}},
+		{"Sweep of all queues", func() error { _, err := e.Sweep(ctx, qless.AllQueues); return err },
+			qless.Call{Command: "sweep"}},
+		{"Latency", func() error { _, err := q.Latency(ctx); return err },
+			qless.Call{Command: "latency", Queue: "q"}},
+		{"List", func() error {
+			put("d", "e")
+			seen.take()
+			_, err := q.List(ctx, qless.ListWaiting, qless.Range{})
+			return err
+		}, qless.Call{Command: "list", Queue: "q", Count: 2}},
+		{"Find", func() error {
+			_, err := q.Find(ctx, qless.ListWaiting, qless.Filter{JID: "d"}, "")
+			return err
+		}, qless.Call{Command: "find", Queue: "q", Count: 1}},
+		{"Queue.Cancel", func() error {
+			_, err := q.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true})
+			return err
+		}, qless.Call{Command: "cancel.found", Queue: "q", Count: 2}},
+		{"Bulk.Tag", func() error {
+			put("f", "g")
+			seen.take()
+			_, err := e.Bulk("f", "g", "missing").Tag(ctx, "t")
+			return err
+		}, qless.Call{Command: "change", Count: 2}},
+		{"ListTagged", func() error { _, err := e.ListTagged(ctx, "t", qless.Range{}); return err },
+			qless.Call{Command: "list", Count: 2}},
+		{"Bulk.Move", func() error { _, err := e.Bulk("f", "g").Move(ctx, "other"); return err },
+			qless.Call{Command: "move.many", Queue: "other", Count: 2}},
+		{"Client.Retry", func() error {
+			fail("h", "i")
+			seen.take()
+			_, err := e.Client.Retry(ctx, "g", 1)
+			return err
+		}, qless.Call{Command: "unfail.group", Count: 1}},
+		{"Bulk.Retry", func() error { _, err := e.Bulk("h", "i").Retry(ctx); return err },
+			qless.Call{Command: "unfail.jobs", Count: 1}},
+		{"CancelFailed", func() error {
+			fail("j")
+			seen.take()
+			_, err := e.CancelFailed(ctx, "g", 10)
+			return err
+		}, qless.Call{Command: "cancel.failed", Count: 3}},
+		{"Limit.Set", func() error {
+			return e.Limit("smtp").Set(ctx, qless.LimitConfig{Concurrency: 1})
+		}, qless.Call{Command: "limit.set"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen.take()
+			require.NoError(t, c.do())
+			calls := seen.take()
+			for i := range calls {
+				calls[i].Duration = 0
+			}
+			require.Contains(t, calls, c.want)
+		})
+	}
+}
+
+func TestAllObserversAreTold(t *testing.T) {
+	var first, second observer
+	e := newEnv(t, qless.WithObserver(first.observe), qless.WithObserver(nil),
+		qless.WithObserver(second.observe))
+	_, err := e.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.Len(t, first.take(), 1)
+	require.Len(t, second.take(), 1)
+}
+
+// A spanKey is the context key of what a put observer has begun.
+type spanKey struct{}
+
+// A putWitness begins a span for each put, which goes into the headers, and records the ends.
+type putWitness struct {
+	observer
+	begun int
+}
+
+func (w *putWitness) begin(
+	ctx context.Context, put qless.Call,
+) (context.Context, func(qless.Call)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun++
+	span := fmt.Sprintf("%s %s %d", put.Command, put.Queue, w.begun)
+	return context.WithValue(ctx, spanKey{}, span), func(put qless.Call) { w.observe(ctx, put) }
+}
+
+func headersOfSpan(ctx context.Context) map[string]string {
+	span, _ := ctx.Value(spanKey{}).(string)
+	return map[string]string{"span": span}
+}
+
+func TestAPutObserverBeginsAndEndsEachPut(t *testing.T) {
+	var w putWitness
+	e := newEnv(t, qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan))
+	ctx, q := t.Context(), e.Queue("q")
+	span := func(jid string) string { return e.job(jid).Headers["span"] }
+	take := func() qless.Call {
+		calls := w.take()
+		require.Len(t, calls, 1)
+		require.Positive(t, calls[0].Duration)
+		calls[0].Duration = 0
+		return calls[0]
+	}
+
+	_, err := q.Put(ctx, "K", nil, qless.JID("a"))
+	require.NoError(t, err)
+	require.Equal(t, qless.Call{Command: "put", Queue: "q", Klass: "K", JID: "a", Count: 1}, take())
+	require.Equal(t, "put q 1", span("a"))
+
+	jids, err := q.PutMany(ctx, []qless.JobSpec{{Klass: "K"}, {Klass: "L"}})
+	require.NoError(t, err)
+	require.Equal(t, qless.Call{Command: "put.many", Queue: "q", Count: 2}, take())
+	require.Equal(t, "put.many q 2", span(jids[0]))
+	require.Equal(t, "put.many q 2", span(jids[1]))
+
+	_, err = q.Put(ctx, "K", nil, qless.JID("a"), qless.IfAbsent())
+	requireCode(t, qless.ErrExists, err)
+	requireCode(t, qless.ErrExists, take().Err)
+
+	batch, err := e.NewBatch(ctx, "q", "Done", nil)
+	require.NoError(t, err)
+	require.Equal(t, batch.ID(), take().JID)
+	_, err = batch.Add(ctx, "r", []qless.JobSpec{{Klass: "K"}})
+	require.NoError(t, err)
+	require.Equal(t, "r", take().Queue)
+
+	_, err = q.Put(ctx, "", nil)
+	require.Error(t, err)
+	require.Empty(t, w.take(), "it was refused before")
+}
+
+// Puts of many goroutines share scripts, and each has a span of its own.
+func TestAPutObserverSeesPutsThatGoTogether(t *testing.T) {
+	var w putWitness
+	e := newEnv(t, qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan))
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			_, err := e.Queue("q").Put(t.Context(), "K", nil, qless.JID(strconv.Itoa(i)))
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	require.Len(t, w.take(), 20)
+	spans := map[string]bool{}
+	for i := range 20 {
+		spans[e.job(strconv.Itoa(i)).Headers["span"]] = true
+	}
+	require.Len(t, spans, 20)
+}
+
+func TestPutObserversAreNested(t *testing.T) {
+	var order []string
+	begin := func(name string) qless.ClientOption {
+		return qless.WithPutObserver(
+			func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+				order = append(order, "begin "+name)
+				return ctx, func(qless.Call) { order = append(order, "end "+name) }
+			})
+	}
+	silent := qless.WithPutObserver(
+		func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) { return ctx, nil })
+	e := newEnv(t, begin("a"), silent, begin("b"))
+	_, err := e.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"begin a", "begin b", "end b", "end a"}, order)
+}
+
+func TestAPutObserverSeesThePutOfEachShard(t *testing.T) {
+	var w putWitness
+	options := []qless.ClientOption{qless.WithPutObserver(w.begin), qless.WithHeaders(headersOfSpan)}
+	a := newEnv(t, append(options, qless.WithNamespace("a:"))...)
+	b := a.client(a.rdb, append(options, qless.WithNamespace("b:"))...)
+	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
+	require.NoError(t, err)
+	jids, err := shards.Queue("q").PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50))
+	require.NoError(t, err)
+	calls := w.take()
+	require.Len(t, calls, 2)
+	require.Equal(t, 50, calls[0].Count+calls[1].Count)
+	for _, jid := range jids {
+		job, err := shards.ClientFor("q", jid).Job(t.Context(), jid)
+		require.NoError(t, err)
+		require.Contains(t, job.Headers["span"], "put.many q ")
+	}
+}
+
+// Shards are asked in goroutines of the module's own, in which nobody could catch a panic.
+func TestThePanicOfAPutObserverIsTheCallers(t *testing.T) {
+	var broken string
+	begin := func(ctx context.Context, _ qless.Call) (context.Context, func(qless.Call)) {
+		panicsIf(broken == "begin")
+		return ctx, func(qless.Call) { panicsIf(broken == "end") }
+	}
+	call := func(context.Context, qless.Call) { panicsIf(broken == "call") }
+	options := []qless.ClientOption{qless.WithPutObserver(begin), qless.WithObserver(call)}
+	a := newEnv(t, append(options, qless.WithNamespace("a:"))...)
+	b := a.client(a.rdb, append(options, qless.WithNamespace("b:"))...)
+	shards, err := qless.NewShards(qless.ShardByJID, a.Client, b)
+	require.NoError(t, err)
+	jobs := slices.Repeat([]qless.JobSpec{{Klass: "K"}}, 50)
+	puts := map[string]func() error{
+		"Put":     func() error { _, err := a.Queue("q").Put(t.Context(), "K", nil); return err },
+		"PutMany": func() error { _, err := a.Queue("q").PutMany(t.Context(), jobs); return err },
+		"shards":  func() error { _, err := shards.Queue("q").PutMany(t.Context(), jobs); return err },
+	}
+	for name, put := range puts {
+		for _, broken = range []string{"begin", "end", "call"} {
+			require.PanicsWithValue(t, "broken", func() { _ = put() }, "%s: %s", name, broken)
+		}
+		broken = ""
+		require.NoError(t, put(), name)
+	}
+}
+
+func panicsIf(broken bool) {
+	if broken {
+		panic("broken")
+	}
+}
+
+func TestHeadersOfSeveralFunctionsAreJoined(t *testing.T) {
+	header := func(key, value string) qless.ClientOption {
+		return qless.WithHeaders(func(context.Context) map[string]string {
+			return map[string]string{key: value}
+		})
+	}
+	e := newEnv(t, header("a", "1"), header("b", "1"), header("a", "2"))
+	jid, err := e.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "2", "b": "1"}, e.job(jid).Headers)
 }
 
 func TestTheObserverIsToldOfErrors(t *testing.T) {

@@ -393,3 +393,18 @@ func TestAJobOfTheSameCallMayGetItsKeyBack(t *testing.T) {
 		e.holder("")
 	})
 }
+
+func TestAJobThatIsPutAgainWhileItRunsHasItsUniqueKeyBeforeLaterPuts(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("old"), qless.Unique("k"))
+		require.NoError(t, e.pop("q").Complete(t.Context()))
+		e.put("q", qless.JID("j"), qless.Unique("k").UntilStarted())
+		e.pop("q")
+		_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{
+			{Klass: "K", Options: []qless.PutOption{qless.JID("j")}},
+			{Klass: "K", Options: []qless.PutOption{qless.JID("old")}},
+		})
+		require.NoError(t, err)
+		e.holder("j")
+	})
+}

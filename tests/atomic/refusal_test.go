@@ -12,7 +12,7 @@ import (
 // make work.
 func consumes(line string) bool {
 	for _, command := range []string{"pop", "reserve", "complete", "fail", "retry", "release", "heartbeat", "renew",
-		"finish", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {
+		"finish", "end", "forget", "sweep", "cancel", "timeout", "depart", "peek", "jobs", "queues", "unrecur"} {
 		if strings.HasPrefix(line, command+"|") {
 			return true
 		}

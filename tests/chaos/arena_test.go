@@ -40,6 +40,7 @@ type plan struct {
 	shutdown    time.Duration // the workers' ShutdownTimeout
 	redis       []string      // arguments of the server
 	concurrency int           // of each process
+	receive     bool          // the processes have no workers, but receive jobs
 }
 
 // arena is where a test takes place: a server, jobs, and processes that work them.
@@ -122,7 +123,7 @@ func (a *arena) makeJobs(random *rand.Rand) {
 func (a *arena) worker(addr string) settings {
 	return settings{
 		Addr: addr, ServerAddr: a.server.Addr(), Queue: queueName, Concurrency: a.concurrency,
-		PollInterval: lockTime / 2, ShutdownTimeout: a.shutdown,
+		PollInterval: lockTime / 2, ShutdownTimeout: a.shutdown, Receive: a.receive,
 	}
 }
 

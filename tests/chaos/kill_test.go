@@ -19,6 +19,16 @@ func TestKilledWorkers(t *testing.T) {
 	assert.Positive(t, cost.timedOut, "locks that ended")
 }
 
+// The same of processes that receive their jobs, and renew the locks themselves.
+func TestKilledReceivers(t *testing.T) {
+	const kills = 10
+	a := newArena(t, plan{jobs: 4_000, work: 20 * time.Millisecond, concurrency: 10, shutdown: 5 * time.Second, receive: true})
+	a.begin(a.server.Addr())
+	a.disturb(kills, func(int) { a.replaceAny(a.kill) })
+	cost := a.verify()
+	assert.LessOrEqual(t, cost.timedOut, kills*3*a.concurrency, "locks that ended")
+}
+
 // Stopped processes finish what they run, or give it back, and nothing is lost.
 func TestTerminatedWorkers(t *testing.T) {
 	a := newArena(t, plan{jobs: 5_000, work: 60 * time.Millisecond, concurrency: 10, shutdown: 200 * time.Millisecond})

@@ -96,6 +96,7 @@ func TestKeysAndWaitsOfKilledWorkers(t *testing.T) {
 	}
 	require.Equal(t, kills, killed)
 	a.stop()
+	requireWell(t, a.rdb)
 
 	left, err := a.rdb.Keys(a.ctx, "ql:x:unique:*").Result()
 	require.NoError(t, err)

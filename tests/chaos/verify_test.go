@@ -2,12 +2,15 @@ package chaos
 
 import (
 	"regexp"
+	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 )
 
 // toll is what the disturbances cost.
@@ -25,6 +28,7 @@ func (a *arena) verify() toll {
 	cost := a.verifyHistories()
 	a.verifyStats(cost)
 	a.verifyKeys()
+	requireWell(a.t, a.rdb)
 	byJob := lives(a.records, a.ends)
 	for _, runs := range byJob {
 		cost.runs += len(runs)
@@ -101,10 +105,21 @@ func (a *arena) verifyStats(cost toll) {
 	assert.Equal(a.t, cost.done, sum.Run.Count, "jobs completed")
 }
 
+// requireWell requires that nothing in the namespace is damaged. What killed workers leave is logged.
+func requireWell(t testing.TB, rdb *redis.Client) {
+	t.Helper()
+	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
+	require.NoError(t, err)
+	require.Empty(t, report.With(doctor.Broken))
+	for _, finding := range report.With(doctor.Leftover) {
+		t.Log(finding)
+	}
+}
+
 // left matches the keys that may be there in the end: completed jobs and their histories,
 // settings, statistics, known queues and workers, and marks of workers that were idle.
 var left = regexp.MustCompile(`^ql:(completed|config|queues|workers|s:(wait|run|stats):\d+:work|` +
-	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work)$`)
+	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:worker:.+)$`)
 
 func (a *arena) verifyKeys() {
 	a.t.Helper()

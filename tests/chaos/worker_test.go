@@ -30,6 +30,7 @@ type settings struct {
 	Concurrency     int
 	PollInterval    time.Duration
 	ShutdownTimeout time.Duration
+	Receive         bool // it has no worker, but receives jobs
 }
 
 // work is the data of a job: how long it takes.
@@ -76,6 +77,9 @@ func (s settings) run() error {
 	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if err != nil {
 		return err
+	}
+	if s.Receive {
+		return s.receive(ctx, client, server)
 	}
 	w, err := qless.NewWorker(client, qless.WorkerConfig{
 		Concurrency:     s.Concurrency,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,8 @@ type calling func(command []string) []any
 func newTarget(t *testing.T, addr, prefix string, prepare func(*testing.T, *redis.Client, string) calling) *target {
 	t.Helper()
 	options := testkit.Options(addr)
-	options.MaxRetries = -1 // a command runs once
+	options.MaxRetries = -1           // a command runs once
+	options.ReadTimeout = time.Minute // miniredis takes long to load the whole script
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	events := client.PSubscribe(t.Context(), "*")

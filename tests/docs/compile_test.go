@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,19 @@ var blockImports = []string{
 	"github.com/qless/qless-go",
 	"github.com/qless/qless-go/compat/gearmonkey",
 	"github.com/qless/qless-go/compat/workqueue",
+	"github.com/qless/qless-go/doctor",
 	"github.com/qless/qless-go/qlesstest",
+	"github.com/qless/qless-go/web",
+}
+
+// moduleImports are the packages that blocks may import from other modules, by their folders. Such a
+// block is a whole file, with its package clause.
+var moduleImports = map[string][]string{
+	"qlessotel": {
+		"github.com/qless/qless-go/qlessotel",
+		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/propagation",
+		"go.opentelemetry.io/otel/sdk/trace",
+	},
 }
 
 // commonVars are variables that a block may use without declaring them.
@@ -82,19 +95,14 @@ func compiled(t *testing.T) types.Importer {
 }
 
 var newImporter = sync.OnceValues(func() (types.Importer, error) {
-	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, blockImports...)
-	command := exec.Command("go", args...)
-	command.Dir = root
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	list, err := command.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, stderr.String())
-	}
 	exports := map[string]string{}
-	for line := range strings.Lines(string(list)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = file
+	if err := addExports(exports, root, blockImports); err != nil {
+		return nil, err
+	}
+	for folder, paths := range moduleImports {
+		if err := addExports(exports, filepath.Join(root, folder), paths); err != nil {
+			return nil, err
+		}
 	}
 	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
@@ -103,6 +111,28 @@ var newImporter = sync.OnceValues(func() (types.Importer, error) {
 		return os.Open(exports[path])
 	}), nil
 })
+
+// addExports adds the files that compiled packages, and those that they need, are in, by path. What
+// is there already stays.
+func addExports(exports map[string]string, folder string, paths []string) error {
+	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, paths...)
+	command := exec.Command("go", args...)
+	command.Dir = folder
+	command.Env = append(os.Environ(), "GOWORK=off")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	list, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	for line := range strings.Lines(string(list)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if exports[path] == "" {
+			exports[path] = file
+		}
+	}
+	return nil
+}
 
 // check type-checks a block and returns what is wrong. That imports and variables are not used is
 // not wrong.
@@ -125,7 +155,7 @@ func (b block) check(imports types.Importer) []error {
 
 // source returns a file with the block in it.
 func (b block) source() string {
-	if b.isProgram() {
+	if strings.HasPrefix(b.code, "package ") {
 		return b.at() + b.code
 	}
 	code := b.at() + b.code

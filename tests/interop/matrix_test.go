@@ -5,6 +5,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ var features = map[string][]qless.PutOption{
 	"lock time":  {qless.LockTime(time.Minute), qless.OnLost(qless.Last)},
 	"on failure": {qless.OnFailureRun},
 	"fair":       {qless.Fair("tenant")},
+	"limits":     {qless.Limits("limit", "family/key")},
 	"replaced":   {qless.Unique("account", 8)},
 	"unique":     {qless.Unique("account", 7)},
 }
@@ -45,6 +47,17 @@ var stages = map[string]func(ctx context.Context, ours *qless.Client) error{
 		if err == nil {
 			err = jobs[0].Complete(ctx)
 		}
+		return err
+	},
+	"tried again": func(ctx context.Context, ours *qless.Client) error {
+		_, err := ours.Queue("q").Pop(ctx, 1)
+		if err == nil {
+			_, err = ours.End(ctx, "j", qless.End{TryAgain: 2})
+		}
+		return err
+	},
+	"ended by anybody": func(ctx context.Context, ours *qless.Client) error {
+		_, err := ours.End(ctx, "j", qless.End{Result: 7})
 		return err
 	},
 	"failed": func(ctx context.Context, ours *qless.Client) error {
@@ -163,5 +176,38 @@ func TestOthersEndABatch(t *testing.T) {
 		must(t, them, "pop", args{"queue": "callbacks"})
 		must(t, them, "complete", args{"jid": batch.ID()})
 		require.Equal(t, qless.StateComplete, state())
+	})
+}
+
+// Whatever the others have done with a job, we can end it and forget it, and they can't any more.
+func TestJobsThatOthersHaveAreEnded(t *testing.T) {
+	withOthers(t, func(t *testing.T, server *testkit.Server, them side) {
+		rdb := server.Client(t)
+		ours, err := qless.New(rdb, qless.WithWorkerName("ours"))
+		require.NoError(t, err)
+		for _, name := range []string{"nothing", "pop", "heartbeat", "retry", "put", "put elsewhere", "pop, timeout"} {
+			for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
+				require.NoError(t, rdb.FlushDB(t.Context()).Err())
+				must(t, them, "begin", args{"worker": "theirs"})
+				must(t, them, "put", args{"queue": "q", "jid": "j"})
+				for part := range strings.SplitSeq(name, ", ") {
+					for _, d := range deeds[part] {
+						must(t, them, d.op, d.args)
+					}
+				}
+				state, err := ours.End(t.Context(), "j", end)
+				require.NoError(t, err, name)
+				for _, op := range []string{"heartbeat", "complete", "retry"} {
+					_, err := them.do(t.Context(), op, args{"jid": "j"})
+					require.Error(t, err, "%s after %s", op, name)
+				}
+				must(t, them, "peek", args{"queue": "q"})
+				if end.TryAgain == 0 {
+					require.NoError(t, ours.Forget(t.Context(), "j"))
+				} else if state == qless.StateWaiting && name != "put elsewhere" {
+					must(t, them, "pop", args{"queue": "q"})
+				}
+			}
+		}
 	})
 }

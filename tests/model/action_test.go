@@ -19,7 +19,7 @@ type action struct {
 
 var actions = slices.Concat(
 	putActions, takeActions, holdActions, changeActions, recurActions, listActions, settingActions,
-	endActions, lifeActions, progressActions, replaceActions,
+	endActions, lifeActions, progressActions, replaceActions, batchActions,
 	breakActions,
 )
 

@@ -125,9 +125,10 @@ var faults = []fault{
 		`LSET ql:j:%[1]s-history 0 [1,"popped"]`)},
 	{"a history that is too long", "history", func(k *keyspace) string {
 		limit := k.at("config").field("max-job-history")
-		jid, _ := k.plain("waiting")
-		if n := len(in(k.histories, jid).members); limit > 0 && n >= max(limit, 2) {
-			return fmt.Sprintf(`RPUSH ql:j:%s-history [1,"put"]`, jid)
+		for _, jid := range inOrder(k.jobs) {
+			if n := len(in(k.histories, jid).members); limit > 0 && n >= max(limit, 2) {
+				return fmt.Sprintf(`RPUSH ql:j:%s-history [1,"put"]`, jid)
+			}
 		}
 		return ""
 	}},

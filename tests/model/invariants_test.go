@@ -54,7 +54,7 @@ func checkLayout(p *problems, k *keyspace, _ *queues) {
 	}
 	for _, lists := range []map[string]*entry{k.histories, k.dependents, k.dependencies} {
 		for jid, e := range lists {
-			if k.jobs[jid] == nil {
+			if k.jobs[jid] == nil && jid != openBatch {
 				p.add("%sj:%s is gone, but one of its keys holds %q", prefix, jid, e.members)
 			}
 		}
@@ -172,6 +172,11 @@ func checkWorkerLists(p *problems, k *keyspace, m *queues) {
 // checkDependencies: who depends knows whom, and the other way round; a job waits for others just
 // as long as there are any, and never for one that is complete.
 func checkDependencies(p *problems, k *keyspace, _ *queues) {
+	for _, jid := range in(k.dependents, openBatch).members {
+		if !slices.Contains(in(k.dependencies, jid).members, openBatch) {
+			p.add("%s is among the open batches, but does not wait for that", jid)
+		}
+	}
 	for jid, h := range k.jobs {
 		needs, state := in(k.dependencies, jid).members, h.job.state
 		if (state == "depends") != (len(needs) > 0) {
@@ -180,6 +185,9 @@ func checkDependencies(p *problems, k *keyspace, _ *queues) {
 		for _, other := range needs {
 			if !slices.Contains(in(k.dependents, other).members, jid) {
 				p.add("%s depends on %s, which %sj:%s-dependents does not say", jid, other, prefix, other)
+			}
+			if other == openBatch {
+				continue
 			}
 			if k.jobs[other] == nil || k.jobs[other].job.state == "complete" {
 				p.add("%s waits for %s, which is gone or complete", jid, other)

@@ -102,11 +102,11 @@ func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set))
 func (j *job) view(tracked bool, until float64) string {
 	return fmt.Sprintf("{%s %s of %s in %q by %q, %d/%d retries, priority %d, expires %.14g, "+
 		"tracked %t, from %q, data %s, tags %q, needs %q, needed by %q, failure %s, history %v, "+
-		"header %q, locked for %g, parents %q, until %.14g, "+
+		"header %q, locked for %g, to run for %g, parents %q, until %.14g, "+
 		"progress %s, tenant %q}",
 		j.jid, j.state, j.klass, j.queue, j.worker, j.remaining, j.retries, j.priority, max(j.expires, 0),
 		tracked, j.spawnedFrom, j.data, j.tags, sorted(j.dependencies), sorted(j.dependents), j.failure,
-		j.history, j.options.header, j.options.lockTime, j.options.parents(), until,
+		j.history, j.options.header, j.options.lockTime, j.options.life.runFor, j.options.parents(), until,
 		j.shownProgress(), j.options.tenant())
 }
 
@@ -129,6 +129,7 @@ func viewOf(j *qless.Job) string {
 		told.history = append(told.history, event{what: entry.What, when: entry.When.Unix()})
 	}
 	told.options = options{header: j.Headers["a"], lockTime: j.LockTime.Seconds(), progressed: true}
+	told.options.life.runFor = j.RunFor.Seconds()
 	told.progress = progressOf(j)
 	if j.Tenant != "" {
 		told.options.share = &share{Tenant: j.Tenant}

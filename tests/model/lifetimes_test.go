@@ -14,6 +14,7 @@ import (
 type life struct {
 	startBy, ttl        float64  // when they are over; 0 for never
 	keepFor, keepFailed *float64 // in seconds, below 0 for ever
+	runFor              float64  // in seconds; 0 for none
 	put                 float64  // when the first two were said, in whole seconds
 }
 
@@ -66,6 +67,13 @@ func (l *life) merge(s step, now float64) {
 			l.keepFailed = ptr(-1.0)
 		}
 	}
+	switch {
+	case s.RunFor == nil:
+	case *s.RunFor == qless.Forever:
+		l.runFor = 0
+	default:
+		l.runFor = s.RunFor.Seconds()
+	}
 	l.put = math.Floor(now)
 }
 
@@ -83,6 +91,9 @@ func (s step) lifeOptions() []qless.PutOption {
 	}
 	if s.KeepFailedFor != nil {
 		all = append(all, qless.KeepFailedFor(*s.KeepFailedFor))
+	}
+	if s.RunFor != nil {
+		all = append(all, qless.RunFor(*s.RunFor))
 	}
 	if s.At != nil {
 		all = append(all, qless.At(noon.Add(*s.At)))
@@ -121,6 +132,9 @@ func (d *dice) drawLife(s *step) {
 	}
 	if d.chance(8) {
 		s.KeepFailedFor = ptr(pick(d, []time.Duration{0, 0, 5 * time.Second, time.Hour, qless.Forever}))
+	}
+	if d.chance(6) {
+		s.RunFor = ptr(pick(d, []time.Duration{time.Millisecond, time.Minute, qless.Forever}))
 	}
 	if d.chance(5) {
 		waits := []time.Duration{-time.Second, 0, time.Millisecond, 5 * time.Second, time.Minute}

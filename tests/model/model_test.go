@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("model.seed", 0, "the seed of the first run; 0 for one that is new")
-	stepsFlag = flag.Int("model.steps", 20000, "how many steps")
+	stepsFlag = flag.Int("model.steps", 8000, "how many steps")
 	backFlag  = flag.Bool("model.back", false, "let the clock go back, too, in all of the steps")
 )
 
@@ -53,6 +53,9 @@ func walk(t *testing.T, steps int, back bool) {
 	for ; steps > 0; steps -= runLength {
 		if v, taken := w.walk(seed, min(steps, runLength), back); v != nil {
 			failed(t, w, seed, taken, v)
+		}
+		if broken := w.examine(); len(broken) > 0 {
+			t.Fatalf("-run %s -model.seed=%d: after the last step: %v", t.Name(), seed, broken)
 		}
 		seed++
 	}

@@ -20,6 +20,7 @@ type options struct {
 	onLost   string  // empty for first
 	claim    *claim
 	policy   *policy
+	batch    *batch
 	share    *share
 	life     life
 
@@ -75,7 +76,9 @@ func (o *options) text() string {
 	}
 	l := &o.life
 	add("K", l.keepFailed != nil, l.keepFailed)
+	add("b", o.batch != nil, o.batch)
 	add("d", o.told, nil)
+	add("e", l.runFor > 0, l.runFor)
 	add("f", o.policy != nil, o.policy)
 	add("g", o.share != nil, o.share)
 	add("h", o.header != "", map[string]string{"a": o.header})
@@ -193,15 +196,23 @@ func (d *dice) drawOptions(s *step) {
 // drawPolicy draws what becomes of a job when others fail. In which order several jobs fail is not
 // known, which makes a difference if each deletes those before it.
 func (d *dice) drawPolicy(s *step) {
-	known := d.m.setting(qless.ConfigJobsFailedHistory, -1) != 0 &&
-		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) == 1000
-	if j := d.m.jobs[s.JID]; j != nil {
-		needs := sorted(j.dependencies)
-		known = known && len(d.toWaitFor(slices.Clone(needs))) == len(needs)
-	}
-	if known && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
+	if d.knowsFailures(s.JID) && (len(s.Depends) > 0 || d.chance(5)) && d.chance(60) {
 		s.OnFailure = pick(d, []string{"wait", "run", "run", "fail", "fail"})
 	}
+}
+
+// knowsFailures reports whether it is known in which order a job would be told of failures.
+func (d *dice) knowsFailures(jid string) bool {
+	if d.m.setting(qless.ConfigJobsFailedHistory, -1) == 0 ||
+		d.m.setting(qless.ConfigJobsFailedHistoryCount, 1000) != 1000 {
+		return false
+	}
+	j := d.m.jobs[jid]
+	if j == nil {
+		return true
+	}
+	needs := sorted(j.dependencies)
+	return len(d.toWaitFor(slices.Clone(needs))) == len(needs)
 }
 
 // hasPolicies reports whether a failure may make other jobs fail.
@@ -228,6 +239,9 @@ func (o *options) merge(s step) {
 	}
 	if c := s.claim(); c != nil {
 		o.claim = c
+	}
+	if s.Opens {
+		o.batch = &batch{}
 	}
 	if own := s.share(); own != nil {
 		o.share = own
@@ -356,13 +370,17 @@ func (m *queues) tellDependents(failed *job) int {
 	return minded
 }
 
-// orderOf returns the dependents of a job in the order in which the server names them.
+// orderOf returns the dependents of a job in the order in which the server names them. The place of
+// one that this step adds is not known.
 func (m *queues) orderOf(j *job) []string {
 	var known []string
 	if m.server != nil {
 		known = in(m.server.dependents, j.jid).members
 	}
 	jids := sorted(j.dependents)
+	for _, jid := range jids {
+		m.anyOrder = m.anyOrder || len(jids) > 1 && !slices.Contains(known, jid)
+	}
 	slices.SortStableFunc(jids, func(a, b string) int {
 		return cmp.Compare(slices.Index(known, a), slices.Index(known, b))
 	})
@@ -404,7 +422,14 @@ func (m *queues) watch(j *job) {
 	if j.options.policy == nil || len(j.dependencies) == 0 {
 		return
 	}
-	needs := sorted(j.dependencies)
+	m.watchSome(j, without(sorted(j.dependencies), openBatch))
+}
+
+// watchSome does the same for some of these.
+func (m *queues) watchSome(j *job, needs []string) {
+	if j.options.policy == nil {
+		return
+	}
 	for _, jid := range needs {
 		m.jobs[jid].options.told = true
 	}

@@ -25,13 +25,7 @@ var putActions = []action{
 		name: "PutMany", weight: 4,
 		draw: drawPutMany,
 		play: func(w *world, s step) outcome {
-			var jobs []qless.JobSpec
-			for _, one := range s.Many {
-				options := append(one.putOptions(), qless.JID(one.JID))
-				data := json.RawMessage(one.Data)
-				jobs = append(jobs, qless.JobSpec{Klass: klass, Data: data, Options: options})
-			}
-			_, err := w.by(s).Queue(s.Queue).PutMany(w.ctx, jobs)
+			_, err := w.by(s).Queue(s.Queue).PutMany(w.ctx, s.specs())
 			return ended(err)
 		},
 		predict: predictPutMany,
@@ -94,6 +88,14 @@ func (j *job) isHolder() bool {
 }
 
 func predictPutMany(m *queues, s step) outcome {
+	if problem := m.checkMany(s); problem != done {
+		return problem
+	}
+	return m.putMany(s, nil)
+}
+
+// checkMany tells why the jobs of a PutMany can't be put.
+func (m *queues) checkMany(s step) outcome {
 	seen := map[string]bool{}
 	for _, one := range s.Many {
 		if seen[one.JID] || one.outlived(m.wait(one)) {
@@ -101,6 +103,11 @@ func predictPutMany(m *queues, s step) outcome {
 		}
 		seen[one.JID] = true
 	}
+	return done
+}
+
+// putMany puts jobs into a queue, as members of a batch if that is not nil.
+func (m *queues) putMany(s step, batch *job) outcome {
 	waiting, reply := 0, done
 	var put []*job
 	for _, one := range s.Many {
@@ -114,12 +121,15 @@ func predictPutMany(m *queues, s step) outcome {
 		if j.state == qless.StateWaiting {
 			j.slack = float64(waiting) * resolution(j.priority)
 			waiting++
-			if j.options.share == nil {
+			if j.options.share == nil && j.time == m.now {
 				m.inOrder = append(m.inOrder, j.jid)
 			}
 		}
 	}
 	m.takeTurns(put...)
+	if batch != nil {
+		m.join(batch, put)
+	}
 	for _, j := range put {
 		m.watch(j)
 	}
@@ -158,7 +168,7 @@ func (m *queues) write(s step) outcome {
 		}
 		return refused(qless.CodeExists)
 	}
-	before, wasOver := j.options.claim, j.isOver()
+	before, wasOver, ran := j.options.claim, j.isOver(), j.state == qless.StateRunning
 	wasDead := !wasOver && m.isDead(j, qless.StateWaiting)
 	if wasOver {
 		j.options.beginLife()
@@ -171,11 +181,14 @@ func (m *queues) write(s step) outcome {
 	if !isNew {
 		m.leave(j)
 	}
-	if len(s.Depends) > 0 {
+	if len(s.Depends) > 0 || s.Opens {
 		for jid := range j.dependencies {
 			m.undepend(j, jid)
 		}
 		m.dependOn(j, s.Depends)
+	}
+	if s.Opens {
+		j.dependencies[openBatch] = true
 	}
 	if s.Priority != nil {
 		j.priority = *s.Priority
@@ -191,13 +204,24 @@ func (m *queues) write(s step) outcome {
 	m.record(j, "put", m.now)
 	m.know(s.Queue)
 	m.place(j, m.wait(s))
+	m.placeInTime(s, j)
 	switch {
 	case s.Unique != "":
 		m.claim(j, before)
-	case wasOver || wasDead:
+	case wasOver || wasDead || ran:
 		m.claimAgain(j)
 	}
 	return done
+}
+
+// placeInTime gives a job whose time is over when it is put a place by that time, if it keeps its place.
+func (m *queues) placeInTime(s step, j *job) {
+	if s.At == nil || j.state != qless.StateWaiting || j.options.onLost != "place" || j.options.share != nil {
+		return
+	}
+	if at := secondsOf(noon.Add(*s.At).UnixMicro()); at < m.now {
+		j.time, j.score = at, workScore(at, j.priority)
+	}
 }
 
 // isTaken reports whether another job has the unique key that a step claims.

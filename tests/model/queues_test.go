@@ -36,6 +36,8 @@ type queues struct {
 	handles      map[handleKey][]*handle // the latest first
 	recurHandles map[string]bool         // recurring jobs that were read once
 	inOrder      []string                // jobs of the last call, to be popped in this order
+	madeLast     int                     // how many lost jobs the last call has made the last ones
+	anyOrder     bool                    // the last call told several jobs in an order that is not known
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
 	forgotten    map[handleKey]bool      // jobs that went with the list of a worker

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -24,6 +25,93 @@ var replaceActions = []action{
 		},
 		predict: predictReplace,
 	},
+	{
+		name: "ReplaceMany", weight: 3,
+		draw: drawReplaceMany,
+		play: func(w *world, s step) outcome {
+			args := []any{s.Worker, "new"}
+			for _, one := range s.Many {
+				own := one.replaceArgs()
+				args = append(append(append(args, own[1:6]...), len(own)-8), own[8:]...)
+			}
+			reply, err := scripts.Run(w.ctx, w.rdb, prefix, time.UnixMicro(w.micros), "put.many", args...)
+			if err != nil && strings.Contains(err.Error(), "is named twice") {
+				return refused(qless.CodeInvalid)
+			}
+			return outcomeOf(err, func() string { return fmt.Sprint(reply) })
+		},
+		predict: predictReplaceMany,
+	},
+}
+
+// drawReplaceMany draws puts with different keys, and without lifetimes: when the call ends the lives
+// of other jobs, it has read these before.
+func drawReplaceMany(d *dice) step {
+	s := step{Do: "ReplaceMany", Worker: d.worker()}
+	for _, key := range uniqueNames {
+		one := drawReplace(d)
+		_, mode, _ := strings.Cut(one.Unique, " ")
+		one.Unique, one.Worker, one.Fair = key+" "+mode, s.Worker, ""
+		one.StartBy, one.TTL, one.KeepFor, one.KeepFailedFor = nil, nil, nil, nil
+		if len(s.Many) == 0 || one.JID != s.Many[0].JID {
+			s.Many = append(s.Many, one)
+		}
+	}
+	return s
+}
+
+// predictReplaceMany expects what the same puts do one by one. Only those that have left a job as it
+// is, or replaced one, are named in the reply.
+func predictReplaceMany(m *queues, s step) outcome {
+	if m.putsTwice(s.Many) {
+		return refused(qless.CodeInvalid)
+	}
+	found := []any{}
+	for i, one := range s.Many {
+		jid, isKnown := m.replaced(one), m.jobs[one.JID] != nil
+		reply := string(predictReplace(m, one))
+		if of, what, ok := strings.Cut(strings.Trim(reply, "[]"), " "); ok && !isKnown {
+			found = append(found, []any{i, of, what})
+		}
+		if j := m.jobs[jid]; j != nil && j.state == qless.StateWaiting {
+			j.slack = float64(i) * resolution(j.priority)
+		}
+	}
+	if len(found) == 0 {
+		return "<nil>"
+	}
+	return outcome(fmt.Sprint(found))
+}
+
+// putsTwice reports whether two of these steps put the same job.
+func (m *queues) putsTwice(steps []step) bool {
+	put := map[string]bool{}
+	for _, s := range steps {
+		jid := m.replaced(s)
+		if put[jid] || put[s.JID] && m.jobs[s.JID] != nil {
+			return true
+		}
+		put[jid] = jid != ""
+	}
+	return false
+}
+
+// replaced returns the jid of the job that a step puts; empty if it leaves one as it is.
+func (m *queues) replaced(s step) string {
+	key := s.claim().Key
+	other := m.holder(key)
+	switch {
+	case m.jobs[s.JID] != nil:
+		return ""
+	case other == nil || other.jid == s.JID:
+		return s.JID
+	case m.claims[key].ends > 0 || other.options.claim.Mode == "for",
+		other.options.claim.PutAs == s.JID:
+		return ""
+	case other.state == qless.StateRunning:
+		return s.JID
+	}
+	return other.jid
 }
 
 func drawReplace(d *dice) step {
@@ -42,7 +130,8 @@ func drawReplace(d *dice) step {
 	return s
 }
 
-// replaceArgs returns the arguments of the script.
+// replaceArgs returns the arguments of the script put: five that name the worker and the job, its
+// delay, and pairs.
 func (s step) replaceArgs() []any {
 	var o options
 	o.merge(s)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -43,6 +44,7 @@ type step struct {
 	Option   string
 	Value    string
 	Many     []step // the jobs of a PutMany
+	Opens    bool   // the job is that of a new batch
 
 	Header    string
 	LockTime  *time.Duration
@@ -53,7 +55,7 @@ type step struct {
 	Within    time.Duration
 	Result    string
 
-	StartBy, TTL, KeepFor, KeepFailedFor *time.Duration
+	StartBy, TTL, KeepFor, KeepFailedFor, RunFor *time.Duration
 
 	At *time.Duration // since noon
 
@@ -107,6 +109,17 @@ func (s step) putOptions() []qless.PutOption {
 		options = append(options, condition)
 	}
 	return append(options, s.moreOptions()...)
+}
+
+// specs returns the jobs of a PutMany.
+func (s step) specs() []qless.JobSpec {
+	var jobs []qless.JobSpec
+	for _, one := range s.Many {
+		options := append(one.putOptions(), qless.JID(one.JID))
+		data := json.RawMessage(one.Data)
+		jobs = append(jobs, qless.JobSpec{Klass: klass, Data: data, Options: options})
+	}
+	return jobs
 }
 
 // conditions are the options that refuse a put, by the names that steps have for them.

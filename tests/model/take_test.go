@@ -223,8 +223,11 @@ func (m *queues) exhausted(j *job) failure {
 
 // putBack puts a lost job where its options say.
 func (m *queues) putBack(j *job) {
-	at := m.now
-	if j.options.onLost == "place" && j.placed > 0 {
+	at := m.now + float64(m.madeLast)*1e-6
+	switch {
+	case j.options.onLost == "last":
+		m.madeLast++
+	case j.placed > 0:
 		at = j.placed
 	}
 	m.enqueue(j, at)
@@ -324,8 +327,13 @@ func (m *queues) putChild(r *recurring, at float64) {
 // moveDue lets at most limit jobs go whose delay is over.
 func (m *queues) moveDue(queue string, limit int) {
 	due := first(until(m.in(queue, "scheduled"), m.now), limit)
-	for _, j := range due {
-		m.enqueue(j, m.now)
+	for n, j := range due {
+		if j.options.onLost == "" || j.options.share != nil {
+			m.enqueue(j, m.now)
+			continue
+		}
+		j.time = j.score
+		m.enqueue(j, j.score+float64(n)*1e-6)
 	}
 	m.takeTurns(due...)
 }

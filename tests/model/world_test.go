@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/internal/testkit/scripts"
 )
@@ -59,6 +60,16 @@ func patient(options *redis.Options) *redis.Options {
 	return options
 }
 
+// examine returns what a look at the whole namespace finds broken.
+func (w *world) examine() []doctor.Finding {
+	w.t.Helper()
+	report, err := doctor.Examine(w.ctx, w.rdb, doctor.Options{
+		Pause: -1, Clock: func() time.Time { return time.UnixMicro(w.micros) },
+	})
+	require.NoError(w.t, err)
+	return report.With(doctor.Broken)
+}
+
 // reset empties the server and the model.
 func (w *world) reset() {
 	require.NoError(w.t, w.rdb.FlushAll(w.ctx).Err())
@@ -96,7 +107,7 @@ func (w *world) play(s step) *violation {
 // begin begins a call at a time.
 func (m *queues) begin(micros int64) {
 	m.now, m.stamp = secondsOf(micros), scripts.Time(time.UnixMicro(micros))
-	m.inOrder = nil
+	m.inOrder, m.anyOrder, m.madeLast = nil, false, 0
 }
 
 // secondsOf returns a time as the scripts read it.

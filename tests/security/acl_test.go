@@ -24,15 +24,21 @@ func TestMain(m *testing.M) {
 // Which scripts the users of the page run.
 var (
 	looking = []string{
-		"config.get", "failed", "get", "holder", "jobs", "length", "multiget", "peek", "queues", "recur.get", "result", "stats",
-		"tag", "tags", "track", "tracked", "workerJobs", "workers", "workersCount",
+		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
+		"limit.info", "limit.list", "list", "multiget", "overview", "peek", "queues", "rates",
+		"recur.get", "result", "schedules", "stats", "tag", "tags", "track", "tracked", "workerJobs",
+		"workers", "workersCount",
 	}
 	working = []string{
-		"depart", "finish", "queues.ready", "renew", "reserve", "schedule", "schedule.last", "wake", "workers",
+		"depart", "finish", "queues.ready", "rates.add", "renew", "reserve", "schedule",
+		"schedule.last", "wake", "worker.register", "workers", "schedule.leave",
+		"schedule.register",
 	}
 	// What handlers do with their jobs.
 	handling = []string{
-		"await", "batch.commit", "batch.status", "cancel", "complete", "depends", "fail", "get", "heartbeat", "log", "priority", "progress", "put", "put.many", "requeue",
+		"await", "batch.commit", "batch.status", "cancel", "change", "complete", "depends",
+		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
+		"put.many", "requeue", "reschedule",
 		"retry", "tag", "timeout", "track", "withdraw",
 	}
 )

@@ -19,7 +19,7 @@ func moreWays() []way {
 		{"put with a delay of hours", nil, func(e *env) { e.put("q", "j", qless.Delay(9*time.Hour)) }},
 		{"put of a job that exists", func(e *env) { e.put("p", "j") }, func(e *env) { e.put("q", "j") }},
 		{"schedule", nil, func(e *env) {
-			e.script("schedule", "id", "1", "w", "q", "j", "K", "{}", "0")
+			e.script("schedule", "id", "1", "0", "w", "q", "j", "K", "{}", "0")
 		}},
 		{"retry into another queue", h.hold("p", "j"), func(e *env) {
 			e.script("retry", "j", "q", h.job.Worker, "0")

@@ -1,8 +1,11 @@
 package wake
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +53,13 @@ func (h *held) full(e *env) {
 	e.put("q", "j")
 }
 
+// limited makes a limit full: its job "first" runs, and leaves j no room.
+func (h *held) limited(e *env) {
+	must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 1}))
+	h.hold("q", "first", qless.Limits("api"))(e)
+	e.put("q", "j", qless.Limits("api"))
+}
+
 func ways() []way {
 	const soon = 300 * time.Millisecond
 	var h held
@@ -72,6 +82,36 @@ func ways() []way {
 			must(e, err)
 			must(e, job.Move(e.t.Context(), "q"))
 		}},
+		{"a limit's job that ends", h.limited, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"a limit's job that is retried", h.limited, func(e *env) {
+			_, err := h.job.Retry(e.t.Context(), qless.Delay(time.Hour))
+			must(e, err)
+		}},
+		{"a limit's job that is canceled", h.limited, func(e *env) { must(e, h.job.Cancel(e.t.Context())) }},
+		{"a limit's job that is moved", h.limited, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
+		{"a limit that is raised", h.limited, func(e *env) {
+			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Concurrency: 2}))
+		}},
+		{"a limit that is deleted", h.limited, func(e *env) { must(e, e.Limit("api").Delete(e.t.Context())) }},
+		{"a limit's hold that ends", func(e *env) {
+			must(e, e.Limit("api").Hold(e.t.Context(), time.Hour))
+			e.put("q", "j", qless.Limits("api"))
+		}, func(e *env) { must(e, e.Limit("api").Hold(e.t.Context(), soon)) }},
+		{"a rate that allows the next start", func(e *env) {
+			must(e, e.Limit("api").Set(e.t.Context(), qless.LimitConfig{Rate: 1, Per: 2 * time.Second}))
+			h.hold("q", "first", qless.Limits("api"))(e)
+			e.put("q", "j", qless.Limits("api"))
+		}, func(*env) {}},
+		{"a max-rate that allows the next start", func(e *env) {
+			e.set("q-max-rate", "1/2")
+			h.hold("q", "first")(e)
+			e.put("q", "j")
+		}, func(*env) {}},
+		{"a max-rate that is taken away", func(e *env) {
+			e.set("q-max-rate", "1/3600")
+			h.hold("q", "first")(e)
+			e.put("q", "j")
+		}, func(e *env) { must(e, e.Queue("q").SetMaxRate(e.t.Context(), 0, 0)) }},
 		{"a move that frees a slot", h.full, func(e *env) { must(e, h.job.Move(e.t.Context(), "p")) }},
 		{"complete into the queue", h.hold("p", "j"), func(e *env) {
 			must(e, h.job.Next(e.t.Context(), "q"))
@@ -121,6 +161,23 @@ func ways() []way {
 			h.hold("p", "another")(e)
 			must(e, h.job.Fail(e.t.Context(), "g", "m"))
 		}, func(e *env) { must(e, errOf(e.Unfail(e.t.Context(), "g", 2))) }},
+		{"retry of a group", h.failed("q"), func(e *env) { must(e, errOf(e.Retry(e.t.Context(), "g", -1))) }},
+		{"retry of jobs", h.failed("q"), func(e *env) { must(e, errOf(e.Bulk("j").Retry(e.t.Context()))) }},
+		{"move of many", func(e *env) { e.put("p", "j") }, func(e *env) {
+			must(e, errOf(e.Bulk("j").Move(e.t.Context(), "q")))
+		}},
+		{"promote", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
+			must(e, e.job("j").Promote(e.t.Context()))
+		}},
+		{"reschedule to now", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
+			must(e, e.job("j").Reschedule(e.t.Context(), 0))
+		}},
+		{"reschedule", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
+			must(e, e.job("j").Reschedule(e.t.Context(), soon))
+		}},
+		{"cancel of a list that frees a slot", h.full, func(e *env) {
+			must(e, errOf(e.Queue("q").Cancel(e.t.Context(), qless.ListRunning, qless.Filter{All: true})))
+		}},
 		{"unpause", func(e *env) {
 			must(e, e.Queue("q").Pause(e.t.Context()))
 			e.put("q", "j")
@@ -153,11 +210,61 @@ func ways() []way {
 			h.hold("p", "parent", qless.TTL(soon))(e)
 			e.put("q", "j", qless.DependsOn("parent"), qless.OnFailureRun)
 		}, sweepOne},
+		{"an end by anybody that frees a slot", h.full, func(e *env) {
+			must(e, errOf(e.End(e.t.Context(), "first", qless.End{})))
+		}},
+		{"an end after which the job is tried again", h.hold("q", "j"), func(e *env) {
+			must(e, errOf(e.End(e.t.Context(), "j", qless.End{TryAgain: 2})))
+		}},
+		{"the end of a dependency by anybody", dependent, func(e *env) {
+			must(e, errOf(e.End(e.t.Context(), "parent", qless.End{})))
+		}},
+		{"a failure by anybody of a dependency", func(e *env) {
+			e.put("p", "parent")
+			e.put("q", "j", qless.DependsOn("parent"), qless.OnFailureRun)
+		}, func(e *env) {
+			must(e, errOf(e.End(e.t.Context(), "parent", qless.End{State: qless.StateFailed, Group: "g"})))
+		}},
 		{"larger max-concurrency", h.full, func(e *env) { e.set("q-max-concurrency", 2) }},
 		{"no max-concurrency any more", h.full, func(e *env) {
 			must(e, e.Config().Unset(e.t.Context(), "q-max-concurrency"))
 		}},
 	}
+}
+
+// namespaces counts those of all tests.
+var namespaces atomic.Int64
+
+// idleWorker starts a worker of the queue q.
+func (e *env) idleWorker() { e.worker(qless.WorkerConfig{Queues: []string{"q"}}) }
+
+// receiver starts a client that receives the jobs of the queue q, and waits until it is idle. It is
+// closed with the test.
+func (e *env) receiver() {
+	e.t.Helper()
+	ctx := context.Background()
+	client := e.client(e.Namespace())
+	idle := func() int64 { return e.rdb.SCard(ctx, e.Namespace()+"x:idle").Val() }
+	before := idle()
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		for {
+			jobs, err := client.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: poll})
+			if err != nil {
+				return
+			}
+			e.ran <- jobs[0].JID
+			_ = jobs[0].Complete(ctx)
+		}
+	})
+	e.t.Cleanup(func() {
+		_ = client.Close()
+		receiving.Wait()
+	})
+	until(e.t, "the receiver is idle", func() bool {
+		listening := e.rdb.PubSubChannels(ctx, e.Namespace()+"x:wake:*").Val()
+		return idle() > before && len(listening) > int(before)
+	})
 }
 
 // sweepOne sweeps until that ends a life.
@@ -204,30 +311,37 @@ func (w way) wanted() string {
 
 func TestWhateverMakesAJobReadyWakesAnIdleWorker(t *testing.T) {
 	server := testkit.Start(t)
-	eachWay(t, server, func(*env) {})
+	eachWay(t, server, (*env).idleWorker, func(*env) {})
+}
+
+func TestWhateverMakesAJobReadyWakesAReceive(t *testing.T) {
+	server := testkit.Start(t)
+	eachWay(t, server, (*env).receiver, func(*env) {})
 }
 
 // A subscription that is cut delays a job until it is restored, at most.
 func TestWakeUpsOutliveTheirConnections(t *testing.T) {
 	server := testkit.Start(t)
-	eachWay(t, server, func(e *env) {
-		require.NoError(t, e.rdb.ClientKillByFilter(e.t.Context(), "type", "pubsub").Err())
-	})
+	for _, start := range []func(e *env){(*env).idleWorker, (*env).receiver} {
+		eachWay(t, server, start, func(e *env) {
+			require.NoError(t, e.rdb.ClientKillByFilter(e.t.Context(), "type", "pubsub").Err())
+		})
+	}
 }
 
 // eachWay tries every way with one and with two workers, and does something to them just before.
-func eachWay(t *testing.T, server *testkit.Server, before func(e *env)) {
+func eachWay(t *testing.T, server *testkit.Server, start, before func(e *env)) {
 	for workers := 1; workers <= 2; workers++ {
 		for i, w := range ways() {
 			t.Run(fmt.Sprintf("%s with %d workers", w.name, workers), func(t *testing.T) {
 				t.Parallel()
 				w := ways()[i] // what it holds is its own
-				e := newEnv(t, server, fmt.Sprintf("%d-%d:", workers, i))
+				e := newEnv(t, server, fmt.Sprintf("%d-%d-%d:", workers, i, namespaces.Add(1)))
 				if w.set != nil {
 					w.set(e)
 				}
 				for range workers {
-					e.worker(qless.WorkerConfig{Queues: []string{"q"}})
+					start(e)
 				}
 				before(e)
 				w.do(e)

@@ -44,19 +44,22 @@ func TestHandlersGetDecodedDataAndChangedDataIsEncoded(t *testing.T) {
 		return nil
 	}))
 	w.Handle("Changed", func(_ context.Context, job *qless.Job) error { return job.SetData(2) })
-	w.start()
-	for klass, want := range map[string]string{"Same": "1", "Changed": "2"} {
-		jid, err := c.Queue("q").Put(t.Context(), klass, 1)
+	jobs := []struct{ klass, want, jid, before string }{{klass: "Same", want: "1"}, {klass: "Changed", want: "2"}}
+	for i := range jobs {
+		jid, err := c.Queue("q").Put(t.Context(), jobs[i].klass, 1)
 		require.NoError(t, err)
-		before := e.job(jid).Data
-		w.ends(jid)
-		job, err := c.Job(t.Context(), jid)
+		jobs[i].jid, jobs[i].before = jid, string(e.job(jid).Data)
+	}
+	w.start()
+	for _, put := range jobs {
+		w.ends(put.jid)
+		job, err := c.Job(t.Context(), put.jid)
 		require.NoError(t, err)
 		require.Equal(t, qless.StateComplete, job.State)
-		require.Equal(t, want, string(job.Data))
-		after := e.job(jid).Data
-		require.Contains(t, string(after), "x:codec")
-		require.Equal(t, want == "1", string(before) == string(after), "only changed data is saved")
+		require.Equal(t, put.want, string(job.Data))
+		after := string(e.job(put.jid).Data)
+		require.Contains(t, after, "x:codec")
+		require.Equal(t, put.klass == "Same", put.before == after, "only changed data is saved")
 	}
 }
 

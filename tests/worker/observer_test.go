@@ -137,6 +137,7 @@ func TestAnObserverSeesEveryOutcome(t *testing.T) {
 			require.Equal(t, 1, event.Attempt)
 			require.Positive(t, event.Waited)
 			require.WithinDuration(t, time.Now(), event.Time, time.Minute)
+			require.Equal(t, klass == "Exhausted", event.Exhausted)
 			if c.want.Err == nil {
 				event.Outcome.Err = nil
 			}
@@ -289,5 +290,45 @@ func TestAnObserverMayAskTheWorker(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), jid))
 	for _, kind := range []qless.JobEventKind{qless.JobStarted, qless.JobCanceled, qless.JobEnded} {
 		require.Equal(t, kind, soon(t, "an event", asked))
+	}
+}
+
+func TestAnEventSaysWhichRunItIsAbout(t *testing.T) {
+	e := newLiveEnv(t)
+	w, o := e.watched(qless.WorkerConfig{})
+	popped := make(chan time.Time, 1)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		popped <- job.PoppedAt()
+		job.Headers["a"] = "changed"
+		return nil
+	})
+	w.start()
+	jid := e.put("q", qless.Header("a", "1"))
+	event := o.ends(t, jid, qless.JobStarted)
+	require.Equal(t, soon(t, "the job", popped), event.PoppedAt)
+	require.Equal(t, map[string]string{"a": "1"}, event.Headers)
+}
+
+func TestAnEventSaysInOneWordHowARunEnded(t *testing.T) {
+	ended := func(outcome qless.Outcome, err error) qless.JobEvent {
+		return qless.JobEvent{Kind: qless.JobEnded, Outcome: outcome, Err: err}
+	}
+	complete := qless.Outcome{Action: qless.ActionComplete}
+	exhausted := ended(qless.Outcome{Action: qless.ActionRetry}, nil)
+	exhausted.Exhausted = true
+	for want, event := range map[string]qless.JobEvent{
+		"":          {Kind: qless.JobStarted},
+		"canceled":  ended(complete, qless.ErrCanceled),
+		"complete":  ended(complete, nil),
+		"exhausted": exhausted,
+		"fail":      ended(qless.Outcome{Action: qless.ActionFail}, nil),
+		"lost":      ended(complete, qless.ErrLockLost),
+		"moved":     ended(qless.Outcome{}, nil),
+		"next":      ended(qless.Outcome{Action: qless.ActionComplete, Queue: "q"}, nil),
+		"release":   ended(qless.Outcome{Action: qless.ActionRelease}, nil),
+		"retry":     ended(qless.Outcome{Action: qless.ActionRetry}, nil),
+		"stopped":   ended(complete, qless.ErrStopped),
+	} {
+		require.Equal(t, want, event.Ending())
 	}
 }

@@ -300,7 +300,7 @@ func TestAPausedWorkerFollowsItsSchedules(t *testing.T) {
 func (e *env) putAt(due time.Time) any {
 	e.t.Helper()
 	jid := "s@" + due.UTC().Format(time.RFC3339)
-	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", scripts.Time(due), "w1", "jobs", jid, "K", "{}", "0")
+	reply, err := e.Run(e.t.Context(), "schedule", jid, "s", scripts.Time(due), "0", "w1", "jobs", jid, "K", "{}", "0")
 	require.NoError(e.t, err)
 	return reply
 }

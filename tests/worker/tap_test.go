@@ -291,8 +291,9 @@ func scriptName(cmd redis.Cmder) string {
 var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
-		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers", "worker.deregister",
-		"queues.ready", "progress",
+		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers",
+		"worker.deregister", "queues.ready", "progress", "worker.register", "rates.add",
+		"schedule.register", "schedule.leave",
 	} {
 		names[scripts.SHA(name)] = name
 		names[scripts.Text(name)] = name

@@ -23,8 +23,21 @@ func unwritable(t *testing.T, test func(t *testing.T, begin, end func(e *env))) 
 			do := func(args []any) func(e *env) {
 				return func(e *env) { require.NoError(t, e.rdb.Do(t.Context(), args...).Err()) }
 			}
-			test(t, do(commands[0]), do(commands[1]))
+			test(t, func(e *env) {
+				do(commands[0])(e)
+				e.needRefusals(func() { do(commands[1])(e) })
+			}, do(commands[1]))
 		})
+	}
+}
+
+// needRefusals skips the test if the server lets scripts write all the same, as Redis 6.2.5 does
+// without replicas.
+func (e *env) needRefusals(end func()) {
+	err := e.rdb.Eval(e.t.Context(), "return redis.call('set', KEYS[1], '1')", []string{"probe"}).Err()
+	if err == nil {
+		end()
+		e.t.Skip("scripts of this server write all the same")
 	}
 }
 

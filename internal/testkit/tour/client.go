@@ -2,9 +2,12 @@ package tour
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -56,8 +59,14 @@ func Client(t testing.TB, c *qless.Client) {
 	}
 	job := pop()
 	require.Equal(t, first, job.JID)
+	again := job.Spec()
+	again.Options = append(again.Options, qless.JID("again"), qless.Delay(time.Hour))
+	do(errOf(queue.PutMany(ctx, []qless.JobSpec{again})))
+	do(c.Cancel(ctx, "again"))
 	do(errOf(job.Heartbeat(ctx)))
-	do(job.Next(ctx, "tour"))
+	require.Len(t, queue.CompleteMany(ctx, "missing"), 1)
+	completeTogether(t, c)
+	do(job.Next(ctx, "tour", qless.Header("trace", "t"))) // as WithNextHeaders does
 	job = pop()
 	do(job.Release(ctx, 0))
 	job = pop()
@@ -103,6 +112,15 @@ func Client(t testing.TB, c *qless.Client) {
 	unwanted, err := c.Queue("waited").Put(ctx, "K", nil)
 	do(err)
 	do(c.Withdraw(ctx, unwanted))
+	for _, end := range []qless.End{{TryAgain: 2}, {}, {State: qless.StateFailed, Group: "g"}} {
+		do(errOf(c.Queue("waited").Put(ctx, "K", nil, qless.JID("ended"))))
+		do(errOf(c.Queue("waited").Pop(ctx, 1)))
+		state, err := c.End(ctx, "ended", end)
+		do(err)
+		if state != qless.StateWaiting {
+			do(c.Forget(ctx, "ended"))
+		}
+	}
 	t.Cleanup(func() { _ = c.Close() }) // which ends the subscription of the waits
 
 	batch, err := c.NewBatch(ctx, "batches", "K", nil, qless.OnFailureRun)
@@ -118,6 +136,30 @@ func Client(t testing.TB, c *qless.Client) {
 	do(errOf(c.Results(ctx, jobs[0].JID)))
 	require.Contains(t, members, jobs[0].JID)
 	do(batch.Cancel(ctx))
+
+	repair(t, c)
+
+	limit := c.Limit("tour/limit")
+	do(limit.Set(ctx, qless.LimitConfig{Concurrency: 1, Rate: 2, Per: time.Hour}))
+	var limited []string
+	for range 3 {
+		jid, err := c.Queue("limited").Put(ctx, "K", nil, qless.Limits("tour/limit", "tour/other"))
+		do(err)
+		limited = append(limited, jid)
+	}
+	jobs, err = c.Queue("limited").Pop(ctx, 3)
+	do(err)
+	require.Len(t, jobs, 1)
+	do(errOf(limit.Info(ctx)))
+	do(errOf(c.Limits(ctx, qless.Range{})))
+	do(limit.Hold(ctx, time.Minute))
+	do(jobs[0].Release(ctx, 0))
+	do(limit.Delete(ctx))
+	do(c.Cancel(ctx, limited...))
+	do(queue.SetMaxRate(ctx, 1000, time.Second))
+	do(errOf(queue.Counts(ctx)))
+	do(errOf(queue.NextStart(ctx)))
+	do(queue.SetMaxRate(ctx, 0, 0))
 
 	do(queue.Pause(ctx))
 	do(queue.Unpause(ctx))
@@ -137,9 +179,53 @@ func Client(t testing.TB, c *qless.Client) {
 	do(err)
 	_, err = c.Sweep(ctx)
 	do(err)
+	do(errOf(c.Queue("due").Put(ctx, "K", nil, qless.Delay(time.Millisecond))))
+	do(errOf(c.Sweep(ctx, qless.AllQueues)))
 	do(c.Queue("elsewhere").Forget(ctx))
 	lostLock(t, c)
 	do(c.Deregister(ctx, c.WorkerName()))
+}
+
+// repair looks at jobs and repairs them, many at once.
+func repair(t testing.TB, c *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	did := func(r qless.BulkResult, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.Equal(t, 1, r.Count)
+	}
+	queue := c.Queue("repaired")
+	for _, jid := range []string{"canceled", "failed"} {
+		require.NoError(t, errOf(queue.Put(ctx, "K", nil, qless.JID(jid))))
+		jobs, err := queue.Pop(ctx, 1)
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Fail(ctx, "repair", "why"))
+	}
+	require.NoError(t, errOf(c.SummarizeFailures(ctx, "repair", 0)))
+	did(c.CancelFailed(ctx, "repair", 1))
+	did(c.Retry(ctx, "repair", 1, qless.TTL(time.Hour)))
+	bulk := c.Bulk("failed")
+	did(bulk.SetPriority(ctx, 3))
+	did(bulk.Tag(ctx, "red"))
+	did(bulk.Track(ctx))
+	did(bulk.Untrack(ctx))
+	did(bulk.Move(ctx, "repaired", qless.Delay(time.Minute)))
+	did(bulk.Promote(ctx))
+	job, err := c.Job(ctx, "failed")
+	require.NoError(t, err)
+	require.NoError(t, job.Reschedule(ctx, time.Minute))
+	require.NoError(t, job.Promote(ctx))
+	require.NoError(t, errOf(queue.List(ctx, qless.ListWaiting, qless.Range{}, qless.DataBytes(9))))
+	found, err := queue.Find(ctx, qless.ListWaiting, qless.Filter{Klass: "K", Limit: 1}, "")
+	require.NoError(t, err)
+	require.NoError(t, errOf(queue.Find(ctx, qless.ListWaiting, qless.Filter{}, found.Next)))
+	require.NoError(t, errOf(queue.Latency(ctx)))
+	jobs, err := queue.Pop(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, jobs[0].Fail(ctx, "repair", "why"))
+	did(bulk.Retry(ctx))
+	did(queue.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true}))
 }
 
 // lostLock pops a job, and again when its lock has ended.
@@ -159,3 +245,21 @@ func lostLock(t testing.TB, c *qless.Client) {
 
 // errOf returns the error of a call that also returns a value.
 func errOf[T any](_ T, err error) error { return err }
+
+// completeTogether completes jobs of several calls, which go together.
+func completeTogether(t testing.TB, c *qless.Client) {
+	t.Helper()
+	queue := c.Queue("together")
+	const calls = 4
+	_, err := queue.PutMany(t.Context(), slices.Repeat([]qless.JobSpec{{Klass: "K"}}, calls))
+	require.NoError(t, err)
+	jobs, err := queue.Pop(t.Context(), calls)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for _, job := range jobs {
+		all.Go(func() {
+			assert.Equal(t, []error{nil}, queue.CompleteMany(t.Context(), job.JID))
+		})
+	}
+	all.Wait()
+}

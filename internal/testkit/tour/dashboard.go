@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
 )
 
 // Furnish puts something of each kind into a namespace, for Dashboard to look at: jobs in every
@@ -60,14 +61,39 @@ func Dashboard(t testing.TB, c *qless.Client) {
 		_, err = queue.JIDs(ctx, list, qless.Range{})
 		do(err)
 	}
+	for _, list := range []qless.List{qless.ListWaiting, qless.ListRunning, qless.ListScheduled, qless.ListRecurring} {
+		do(errOf(queue.List(ctx, list, qless.Range{}, qless.DataBytes(10))))
+		found, err := queue.Find(ctx, list, qless.Filter{Limit: 1}, "")
+		do(err)
+		do(errOf(queue.Find(ctx, list, qless.Filter{Data: "x"}, found.Next)))
+		do(errOf(queue.Find(ctx, list, qless.Filter{}, "0 gone")))
+	}
+	do(errOf(c.ListFailed(ctx, "group", qless.Range{})))
+	do(errOf(c.ListTagged(ctx, "green", qless.Range{})))
+	do(errOf(c.ListTracked(ctx, qless.Range{})))
+	do(errOf(c.ListCompleted(ctx, qless.Range{})))
+	do(errOf(c.FindFailed(ctx, "group", qless.Filter{}, "")))
+	do(errOf(c.FindTagged(ctx, "green", qless.Filter{}, "")))
+	do(errOf(c.FindCompleted(ctx, qless.Filter{}, "")))
+	do(errOf(c.SummarizeFailures(ctx, "group", 0)))
+	do(errOf(c.Queues(ctx, qless.IncludeLatency)))
+	do(errOf(c.Overview(ctx, qless.OverviewQuery{StatsOf: []string{queue.Name()}})))
+	do(errOf(c.Overview(ctx, qless.OverviewQuery{From: 1, Queues: 1})))
+	do(errOf(doctor.ReadStatus(ctx, c, time.Minute)))
 	_, err = queue.Peek(ctx, 10)
 	do(err)
 	_, err = queue.Stats(ctx, time.Now())
 	do(err)
 	_, err = c.Workers(ctx)
 	do(err)
+	_, err = c.Schedules(ctx, qless.Range{})
+	do(err)
 	_, err = c.WorkerJobs(ctx, c.WorkerName())
 	do(err)
+	for _, filter := range []qless.RateFilter{{}, {Queue: "shown", Klass: "K"}} {
+		_, err = c.Rates(ctx, filter, time.Now().Add(-2*time.Hour), time.Now(), time.Hour)
+		do(err)
+	}
 	groups, err := c.FailureGroups(ctx)
 	do(err)
 	require.Equal(t, map[string]int{"group": 1}, groups)

@@ -18,6 +18,7 @@ import (
 func Worker(t testing.TB, c, other *qless.Client) {
 	t.Helper()
 	ctx := t.Context()
+	receive(t, c, other)
 	const lock = 500 * time.Millisecond // a busy machine may lose it: the job is worked again then
 	require.NoError(t, other.Config().Set(ctx, "work-a-heartbeat", lock))
 	require.NoError(t, other.Config().Set(ctx, "work-a-max-concurrency", 50))
@@ -64,8 +65,16 @@ func Worker(t testing.TB, c, other *qless.Client) {
 			require.FailNow(t, "not worked", "%v, %v", wanted, w.Healthy())
 		}
 	}
+	jid, err := other.RunSchedule(ctx, "tick")
+	require.NoError(t, err)
+	require.ErrorIs(t, other.ForgetSchedule(ctx, "tick"), qless.ErrFollowed)
 	require.NoError(t, w.Stop(ctx))
 	require.NotZero(t, w.Stats().Completed)
+	info, err := other.Schedule(ctx, "tick")
+	require.NoError(t, err)
+	require.Empty(t, info.Followers)
+	require.NoError(t, other.ForgetSchedule(ctx, "tick"))
+	require.Contains(t, jid, "tick@run-")
 	crowd(t, c, other)
 }
 
@@ -125,4 +134,22 @@ func outcome(ctx context.Context, job *qless.Job, w *qless.Worker, lock time.Dur
 		return job.SetData(w.Name())
 	}
 	return nil
+}
+
+// receive receives a job that waits, one that comes while the call waits, and gives up another call.
+func receive(t testing.TB, c, other *qless.Client) {
+	t.Helper()
+	ctx := t.Context()
+	t.Cleanup(func() { _ = c.Close() })
+	config := qless.ReceiveConfig{Queues: []string{"received-a", "received-b"}, LockTime: time.Minute}
+	for range 2 {
+		go func() { _, _ = other.Queue("received-b").Put(ctx, "K", nil) }()
+		jobs, err := c.Receive(ctx, config)
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Complete(ctx))
+	}
+	brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := c.Receive(brief, config)
+	require.ErrorIs(t, err, qless.ErrUnavailable)
 }

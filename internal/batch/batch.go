@@ -1,0 +1,148 @@
+// Package batch lets calls that goroutines make at the same time share exchanges with a server.
+package batch
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// A Batcher has calls with a request Q and an answer A. A call that comes while no other is in
+// flight goes out alone, on its own goroutine. Those that come meanwhile wait, and go out together:
+// one exchange is in flight at a time. The fields must be set before the first call.
+type Batcher[Q, A any] struct {
+	// Alone answers a request that goes out by itself.
+	Alone func(ctx context.Context, request Q) A
+
+	// Count returns how many calls at the beginning of a list, which is not empty, go out together.
+	// It is called with the lock held. Less than 1 counts as 1.
+	Count func(waiting []*Call[Q, A]) int
+
+	// Send answers all calls of a batch.
+	Send func(batch []*Call[Q, A])
+
+	// Gather has a call that comes while no other is in flight let other goroutines run first, and
+	// go out with their calls. It is for calls that come in bursts.
+	Gather bool
+
+	mu      sync.Mutex
+	sending bool
+	waiting []*Call[Q, A] // in the order in which they came
+}
+
+// A Call waits for its answer.
+type Call[Q, A any] struct {
+	Context context.Context
+	Request Q
+	done    chan A // has room for the answer
+}
+
+func newCall[Q, A any](ctx context.Context, request Q) *Call[Q, A] {
+	return &Call[Q, A]{Context: ctx, Request: request, done: make(chan A, 1)}
+}
+
+// Answer ends a call. Send calls it once for each call of the batch.
+func (c *Call[Q, A]) Answer(answer A) { c.done <- answer }
+
+// Do returns the answer to a request. If the context ends while the call waits, the request is not
+// sent, and if it ends while a batch with it is in flight, nobody reads the answer: in both cases,
+// the error is the context's. A request that goes out alone is left to Alone.
+func (b *Batcher[Q, A]) Do(ctx context.Context, request Q) (A, error) {
+	call := b.join(ctx, request)
+	if call == nil && b.Gather {
+		runtime.Gosched()
+		call = b.follow(ctx, request)
+	}
+	if call == nil {
+		defer b.sent()
+		return b.Alone(ctx, request), nil
+	}
+	select {
+	case answer := <-call.done:
+		return answer, nil
+	case <-ctx.Done():
+		b.leave(call)
+		var none A
+		return none, ctx.Err()
+	}
+}
+
+// Waiting returns how many calls wait for the exchange that is in flight.
+func (b *Batcher[Q, A]) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting)
+}
+
+// join adds a call to those that wait, or returns nil if it can go out at once.
+func (b *Batcher[Q, A]) join(ctx context.Context, request Q) *Call[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.sending {
+		b.sending = true
+		return nil
+	}
+	call := newCall[Q, A](ctx, request)
+	b.waiting = append(b.waiting, call)
+	return call
+}
+
+// follow has a call that could go out alone go out with those that have come since, as the first of
+// them. It returns nil if there are none.
+func (b *Batcher[Q, A]) follow(ctx context.Context, request Q) *Call[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	call := newCall[Q, A](ctx, request)
+	b.waiting = slices.Insert(b.waiting, 0, call)
+	go b.run()
+	return call
+}
+
+// leave removes a call that waits.
+func (b *Batcher[Q, A]) leave(call *Call[Q, A]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.waiting, call); i >= 0 {
+		b.waiting = slices.Delete(b.waiting, i, i+1)
+	}
+}
+
+// sent has the calls sent that came while one was in flight alone.
+func (b *Batcher[Q, A]) sent() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending = len(b.waiting) > 0
+	if b.sending {
+		go b.run()
+	}
+}
+
+// run sends batches until no call waits.
+func (b *Batcher[Q, A]) run() {
+	for {
+		runtime.Gosched() // let goroutines that are about to call join the batch
+		batch := b.take()
+		if len(batch) == 0 {
+			return
+		}
+		b.Send(batch)
+	}
+}
+
+// take returns the calls that go out next.
+func (b *Batcher[Q, A]) take() []*Call[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sending = len(b.waiting) > 0
+	if !b.sending {
+		return nil
+	}
+	n := max(1, b.Count(b.waiting))
+	batch := slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	return batch
+}

@@ -1,0 +1,26 @@
+package units_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/units"
+)
+
+func TestAgesHaveTwoUnits(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"-": 0, "<1s": time.Millisecond, "59s": 59*time.Second + 1, "1m00s": time.Minute,
+		"7m12s": 432 * time.Second, "3h05m": 3*time.Hour + 5*time.Minute + 59*time.Second,
+		"2d01h": 49 * time.Hour, "400d00h": 9600 * time.Hour,
+	} {
+		require.Equal(t, want, units.Age(d))
+	}
+}
+
+func TestRatesAreShort(t *testing.T) {
+	for want, r := range map[string]float64{"-": 0, "0.2": 0.2, "9.9": 9.94, "1234": 1234.2} {
+		require.Equal(t, want, units.Rate(r))
+	}
+}

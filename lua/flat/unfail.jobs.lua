@@ -1,0 +1,592 @@
+-- unfail.jobs: moves failed jobs, each into its own queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
+-- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were moved, and which were not
+-- Errors   Unfail.jobs() when none is named
+-- Cost     4 commands, 4 a queue, 8 a job
+-- Repeat   once
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
+--          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+
+local function number(area, name, text)
+  local n = tonumber(text)
+  if not n or n - n ~= 0 then
+    local words = {
+      Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+      Priority = 'missing or not', Stats = 'missing or not',
+    }
+    do
+      local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return n
+end
+local function whole(area, name, text)
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value = number(area, name, text)
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return amount
+end
+
+local call = redis.call
+local prefix = KEYS[1]
+local try = redis.pcall
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+
+
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+
+
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local seldom1
+
+
+
+
+
+local left_out = {}
+
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+
+
+
+
+
+
+
+
+
+local function add_work(jobs)
+  local queues, work = {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local its = work[job.to]
+    if not its then
+      its = {}
+      work[job.to] = its
+      queues[#queues + 1] = job.to
+    end
+    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    its[#its + 1] = job.jid
+  end
+  for i = 2, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+  end
+  for i = 1, #queues do
+    do
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+  return queues
+end
+local function read_gift(area, first, last)
+  local given
+  repeat
+    local area, first, last = area, first, last
+    local found = {}
+    if last < first then
+      given = found
+      break
+    end
+    if (last - first) % 2 == 0 or last > #ARGV then
+      do
+        local area, message = area, 'Odd number of additional args'
+        error(area .. '(): ' .. message)
+      end
+    end
+    for i = first, last, 2 do
+      found[ARGV[i]] = ARGV[i + 1]
+    end
+    given = found
+  until true
+  if given.retries then
+    given.retries = string.format('%d', whole(area, 'retries', given.retries))
+  end
+  local seconds = given.ttl and number(area, 'ttl', given.ttl)
+  if seconds then
+    local text = 't|{"t":' .. string.format('%.17g', seconds) .. '}'
+    given.o, given.ends = seldom1('read_lifetimes', area, text, 0), now + seconds
+  end
+  return given
+end
+
+seldom1 = function(which, ...)
+if which == 'trim_history' then
+local key, length, cap = ...
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'move_history' then
+local jid, text = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+elseif which == 'read_jids' then
+local area, first = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+  required(area, 'jid', ARGV[first])
+  if #ARGV - first >= 500 then
+    reject(area, 'More than ' .. 500 .. ' jobs')
+  end
+  local jids, seen = {}, {}
+  for i = first, #ARGV do
+    if not seen[ARGV[i]] then
+      jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
+    end
+  end
+  return jids
+elseif which == 'read_lifetimes' then
+local area, text, delay = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function lifetime_name(letter)
+  return letter == 's' and 'StartBy' or 'TTL'
+end
+local function left_until(area, letter, ends)
+  if ends <= now then
+    reject(area, lifetime_name(letter) .. ' was over ' .. string.format('%.3f', now - ends) .. ' s ago')
+  end
+  return ends - now
+end
+  local letters, values = split_options(text)
+  if letters == '' then
+    reject(area, 'Arg "o" is not JSON: ' .. string.sub(text, 1, 200))
+  end
+  local given = type(values.a) == 'string' and values.a or ''
+  values.a = nil
+  for letter in string.gmatch(letters, '[stkK]') do
+    local seconds, is_time = finite(values[letter]), letter == 's' or letter == 't'
+    if seconds and is_time and string.find(given, letter, 1, true) then
+      seconds = left_until(area, letter, seconds)
+    end
+    local least = letter == 'K' and -1 or 0
+    if not seconds or seconds < least or seconds == 0 and is_time then
+      reject(area, 'Arg "o" has no lifetime "' .. letter .. '": ' .. string.sub(text, 1, 200))
+    elseif is_time and seconds <= delay then
+      reject(area, lifetime_name(letter) .. ' is over after ' .. seconds ..
+        ' s, but Delay or At makes the job wait for ' .. delay .. ' s')
+    end
+    values[letter] = is_time and now + seconds or seconds
+    values.put = is_time and math.floor(now) or values.put
+  end
+  return letters .. '|' .. cjson.encode(values)
+elseif which == 'wake' then
+local queue = ...
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
+elseif which == 'restore' then
+local job, given = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function merge_options(old, given, ended)
+  local gone = (given.drop or '') .. (ended and 'strwn' or '')
+  if not given.o and gone == '' then
+    return
+  end
+  local letters, values = split_options(old)
+  for letter in string.gmatch(gone, '%a') do
+    letters = string.gsub(letters, letter, '')
+    values[letter] = nil
+  end
+  local added, new = split_options(given.o)
+  for key, value in pairs(new) do
+    values[key] = value
+  end
+  for letter in string.gmatch(added, '%a') do
+    if not string.find(letters, letter, 1, true) then
+      letters = letters .. letter
+    end
+  end
+  if not string.find(letters, '[st]') then
+    values.put = nil
+  end
+  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+end
+local function write_options(key, old, given)
+  local text = merge_options(old, given)
+  if text == '' then
+    call('hdel', key, 'x:o')
+  elseif text then
+    call('hset', key, 'x:o', text)
+  end
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  end
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  if ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, job[1] or ''
+  end
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+end
+local function claim_again(jid, stored)
+  local claim = claim_of(stored)
+  if claim and claim.m ~= 'for' and (holder_of(claim.k) or jid) == jid then
+    return claim
+  end
+end
+  local stored = job.stored or ''
+  local claim = claim_again(job.jid, stored)
+  if claim then
+    write_claim(job.jid, claim)
+  end
+  if given.o or string.find(stored, '^%a*[stkKn]') then
+    write_options(prefix .. 'j:' .. job.jid, stored, {o = given.o, drop = 'stn'})
+    note_life(job.jid, given.ends)
+  end
+elseif which == 'read_all_failed' then
+local jids = ...
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_failed(jid, queue)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
+    'x:o', 'state')
+  if job[1] then
+    return {
+      jid = jid, from = job[1], to = queue or job[1], state = job[7],
+      priority = job[2], retries = job[3], failure = job[4], history = job[5], stored = job[6],
+    }
+  end
+end
+  local jobs = {}
+  for i = 1, #jids do
+    local job = read_failed(jids[i])
+    if not job then
+      leave_out(jids[i], 'not_found', 'no such job')
+    elseif job.state ~= 'failed' then
+      leave_out(jids[i], 'not_failed', 'the job is ' .. tostring(job.state))
+    else
+      job.after = #jids - i
+      jobs[#jobs + 1] = job
+    end
+  end
+  return jobs
+end
+end
+
+local last = 2 + whole('Unfail.jobs', 'n', ARGV[2])
+local given = read_gift('Unfail.jobs', 3, last)
+local jobs = seldom1('read_all_failed', seldom1('read_jids', 'Unfail.jobs', last + 1))
+do
+  local jobs, given = jobs, given
+  local queues, jids = add_work(jobs), {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    local key = prefix .. 'j:' .. job.jid
+    jids[i] = job.jid
+    do
+      local jid, text = job.jid, job.history
+      if text then
+        seldom1('move_history', jid, text)
+      end
+    end
+    do
+      local key, text, cap = key, entry(now, '"put"', cjson.encode({q = job.to}))
+      local length = try('rpush', key .. '-history', text)
+      if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+        seldom1('trim_history', key .. '-history', length, cap)
+      end
+    end
+    do
+      local queue, failure = job.from, list_of(job.failure)
+      local at = finite(failure.when)
+      if at and queue then
+        do
+          local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+          local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+          if try('hincrby', key, field, by) == by then
+            do
+              local key, day = key, day
+              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+              try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+            end
+          end
+        end
+      end
+    end
+    call('hset', key, 'state', 'waiting', 'worker', '', 'expires', '0',
+      'queue', job.to, 'remaining', given.retries or job.retries or '5')
+    if given.retries then
+      call('hset', key, 'retries', given.retries)
+    end
+    if job.stored or given.o then
+      seldom1('restore', job, given)
+    end
+  end
+  do
+    local jids = jids
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
+  for i = 1, #queues do
+    seldom1('know_unlisted', queues[i])
+    do
+      local queue, known = queues[i]
+      if (known or call('exists', prefix .. 'x:empty') == 1)
+        and try('sadd', prefix .. 'x:filled', queue) == 1 then
+        call('expire', prefix .. 'x:filled', 1)
+      end
+    end
+    seldom1('wake', queues[i])
+  end
+  do
+    local jobs = jobs
+    local queues, events = {}, {}
+    for i = 1, #jobs do
+      local job = jobs[i]
+      local event = events[job.to]
+      if event then
+        event.count, event.jid = event.count + 1, nil
+      else
+        queues[#queues + 1] = job.to
+        events[job.to] = {
+          event = 'unfailed', queue = job.to, jid = job.jid, count = 1,
+          group = list_of(job.failure).group,
+        }
+      end
+    end
+    for i = 1, #queues do
+      do
+        local event = events[queues[i]]
+        try('publish', prefix .. 'x:log', (cjson.encode(event)))
+      end
+    end
+  end
+end
+for i = 1, #jobs do
+  do
+    local jid, failure, count = jobs[i].jid, list_of(jobs[i].failure), 1
+    if type(failure.group) == 'string' then
+      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+      do
+        local group = failure.group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+end
+return report(#jobs)
+

@@ -1,0 +1,135 @@
+-- Starting jobs that have limits, or parking them: what each call that takes jobs knows of their
+-- limits is read and written once.
+
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/limits.lua"
+
+-- When a parked job that is not the first of its limit is tried at the latest, in seconds, and how
+-- many of them in each second.
+local TRIED_AFTER = 60
+local TRIED_EACH_SECOND = 100
+
+-- The limits of the jobs that this call meets, by name and in order, or false.
+local met_limits = false
+
+-- The limits of jobs with the same options text, or false.
+local met_texts = false
+
+-- A limit as this call knows it.
+local function known_limit(name, most) -- cold
+  local limit = met_limits[name]
+  if not limit then
+    limit = read_limit(name, most)
+    met_limits[name], met_limits[#met_limits + 1] = limit, limit
+  end
+  return limit
+end
+
+-- The limits in the options text.
+local function limits_named(text, most) -- cold
+  met_limits, met_texts = met_limits or {}, met_texts or {}
+  local found = met_texts[text]
+  if not found then
+    found = limits_of(text)
+    for i = 1, #found do
+      found[i] = known_limit(found[i], most)
+    end
+    met_texts[text] = found
+  end
+  return found
+end
+
+-- The limits in the options text, if all of them have room for a job; it then has a place in each.
+-- Else nil, and the one that has none, which also knows when it opens.
+local function admit(jid, text, most) -- cold
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local opens = limit_opens(found[i], jid)
+    if opens then
+      found[i].opens = opens
+      for j = 1, i - 1 do
+        found[j].look = true -- another job may have the place
+      end
+      return nil, found[i]
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + 1, found[i].room - 1
+  end
+  return found
+end
+
+-- The limits in the options text if they have room for so many jobs with that text, which then have
+-- their places; else nil.
+local function admit_alike(text, count, most) -- cold
+  local found = limits_named(text, most)
+  for i = 1, #found do
+    local limit = found[i]
+    if limit.hold or limit.room < count or limit.rate > 0 and not rate_allows(limit, count) then
+      return nil
+    end
+  end
+  for i = 1, #found do
+    found[i].started, found[i].room = found[i].started + count, found[i].room - count
+  end
+  return found
+end
+
+-- Notes that a job was started, with the score of its slot.
+local function note_started(found, jid, score) -- cold
+  for i = 1, #found do
+    local limit = found[i]
+    limit.noted = limit.noted + 1
+    if limit.max > 0 then
+      limit.held[#limit.held + 1] = score
+      limit.held[#limit.held + 1] = jid
+    end
+  end
+end
+
+-- Parks a job that was taken out of work, where it had this score, and had this time.
+local function park(queue, jid, limit, score, time) -- cold
+  local wait = limit_key(limit.name, 'wait')
+  limit.waiting = limit.waiting or finite(try('zcard', wait), 0)
+  local due = limit.opens
+  if limit.waiting > 0 then
+    due = now + TRIED_AFTER + limit.waiting / TRIED_EACH_SECOND
+  end
+  limit.waiting = limit.waiting + 1
+  call('hset', job_key(jid), 'state', 'scheduled', 'x:parked', (time or '') .. ' ' .. limit.name)
+  call('zadd', queue_key(queue, 'scheduled'), exact(due), jid)
+  try('zadd', wait, score, jid)
+end
+
+-- Takes the slots of a job that has lost its lock and is parked, in the limits of this call.
+local function drop_slots(jid, stored) -- cold
+  for _, name in ipairs(limits_of(stored)) do
+    local limit = known_limit(name, 1)
+    if try('zrem', limit_key(name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
+
+-- Writes what a call has started. Parked jobs go back into work where there is room. Returns how
+-- many.
+local function settle_limits() -- cold
+  local returned = 0
+  for _, limit in ipairs(met_limits or none) do
+    each_slice(try, 'zadd', limit_key(limit.name, 'held'), limit.held)
+    if limit.rate > 0 then
+      note_starts(limit, limit.noted)
+    end
+    if limit.passed then
+      try('hdel', prefix .. 'x:limits', limit.name .. ' hold')
+    end
+    if limit.look or limit.passed or limit.waiting or limit.healed or limit.rate > 0 or limit.room <= 0 then
+      returned = returned + return_parked(limit)
+    end
+  end
+  met_limits = false
+  return returned
+end

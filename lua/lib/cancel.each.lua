@@ -1,0 +1,68 @@
+-- Canceling many jobs: those that can be, whatever becomes of the others.
+
+-- @include "lib/base.lua"
+-- @include "lib/cancel.lua"
+-- @include "lib/events.lua"
+-- @include "lib/report.lua"
+
+-- Reads a job that may be canceled, or leaves it out.
+local function read_cancelable(jid)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents = try('smembers', job_key(jid) .. '-dependents')
+  if not ok or dependents.err then
+    leave_out(jid, 'server', 'it can not be read')
+  elseif not job[1] then
+    leave_out(jid, 'not_found', 'no such job')
+  elseif job[1] == 'complete' then
+    leave_out(jid, 'finished', 'the job is complete')
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+
+-- A job that depends on one of these and is not among them, or nil.
+local function outsider(job, jobs)
+  for i = 1, #job.dependents do
+    if not jobs[job.dependents[i]] then
+      return job.dependents[i]
+    end
+  end
+end
+
+-- Leaves out the jobs on which others depend that are not canceled with them.
+local function spare_dependencies(jids, jobs)
+  local changed
+  repeat
+    changed = false
+    for i = 1, #jids do
+      local job = jobs[jids[i]]
+      local other = job and outsider(job, jobs)
+      if other then
+        jobs[jids[i]], changed = nil, true
+        leave_out(jids[i], 'has_dependents', other .. ' depends on it')
+      end
+    end
+  until not changed
+end
+
+-- Cancels jobs, and leaves out those that can't be. Returns how many it has canceled. count is as in
+-- leave_group.
+local function cancel_each(jids, count)
+  local jobs, canceled = {}, 0
+  for i = 1, #jids do
+    if jobs[jids[i]] == nil then
+      jobs[jids[i]] = read_cancelable(jids[i]) or false
+    end
+  end
+  spare_dependencies(jids, jobs)
+  must_publish()
+  for i = 1, #jids do
+    local job = jobs[jids[i]]
+    if job then
+      cancel_job(jids[i], job, nil, count)
+      canceled, jobs[jids[i]] = canceled + 1, false
+    end
+  end
+  return canceled
+end

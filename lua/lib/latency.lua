@@ -1,0 +1,83 @@
+-- For how long the jobs of a queue have been waiting that could be popped, by their scores.
+
+-- @include "lib/base.lua"
+-- @include "lib/clock.lua"
+
+local MAX_BANDS = 16
+
+-- How many jobs whose scores don't tell are read in each priority.
+local MAX_READ = 8
+
+-- More than any score but that of jobs that were timed out.
+local LARGEST = 2 ^ 53
+
+-- What a score lacks to its priority is at most this, which is the year 2001, only if it is no time.
+local NO_TIME = 0.1
+
+-- Jobs that take turns (lib/fair.lua) lack at least this.
+local TURNS = 0.5
+
+-- Since when a job with a score has been waiting, and its priority.
+local function since_when(jid, score)
+  local job = try('hmget', job_key(jid), 'priority', 'time')
+  local priority = finite(job[1], 0)
+  local at = (priority - score) * 10000000000
+  if at >= NO_TIME * 10000000000 and at <= now + 1 then
+    return at, priority
+  end
+  return finite(job[2], now), priority
+end
+
+local function add_wait(bands, priority, at)
+  local waited = math.max(now - at, 0)
+  for i = 1, #bands do
+    if bands[i].priority == priority then
+      bands[i].waited = math.max(bands[i].waited, waited)
+      return
+    end
+  end
+  bands[#bands + 1] = {priority = priority, waited = waited}
+end
+
+-- Adds at most limit jobs of work, the first of those up to a score, down to another one.
+local function add_some(bands, work, from, to, limit)
+  local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #found, 2 do
+    local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
+    add_wait(bands, priority, at)
+  end
+end
+
+-- Adds the jobs of a priority, whose first has a score: those whose scores don't tell since when they
+-- wait, the first that is in the order of age, which is the oldest, and the first that takes turns.
+local function add_band(bands, work, priority, score)
+  if score > priority - NO_TIME then
+    add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)
+  end
+  if score > priority - TURNS then
+    add_some(bands, work, exact(priority - NO_TIME), '(' .. exact(priority - TURNS), 1)
+  end
+  add_some(bands, work, exact(priority - TURNS), '(' .. exact(priority - 1), 1)
+end
+
+-- Adds the first jobs of each priority in work. Returns whether there are more priorities.
+local function add_waiting(bands, queue)
+  local work, from = queue_key(queue, 'work'), '+inf'
+  for _ = 0, MAX_BANDS do
+    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local score = finite(head)
+    if not head or not score and string.sub(head, 1, 1) == '-' then
+      return false
+    elseif #bands >= MAX_BANDS then
+      return true
+    elseif not score then
+      add_some(bands, work, '+inf', '+inf', MAX_READ)
+      from = exact(LARGEST)
+    else
+      local priority = math.ceil(score)
+      add_band(bands, work, priority, score)
+      from = exact(priority - 1)
+    end
+  end
+  return true
+end

@@ -1,0 +1,364 @@
+-- Limits: jobs with the option c, a list of names, run only while each of these limits has room for
+-- them. A limit is a concurrency, a rate, or both. A job without room is parked: it is scheduled,
+-- and goes back into work, with the score that it had there, when there is room.
+--
+-- x:limits is a hash. NAME has the definition "CONCURRENCY RATE PER", where 0 means none, and
+-- "NAME hold" the time before which nothing starts. A limit FAMILY/KEY without a definition has that
+-- of FAMILY.
+--
+-- x:limit:NAME:held is a sorted set of the jobs that have a slot, by the second by which their locks
+-- will have ended as it was known when they were taken. The job decides: one that does not run has no
+-- slot. Whole seconds, because Redis keeps a small sorted set as a list, in which fractions are text.
+-- x:limit:NAME:starts is a list of the times of the last starts, newest first, as many as the rate.
+-- x:limit:NAME:wait is a sorted set of parked jobs, by the scores that they had in work.
+--
+-- The field x:parked of such a job is "TIME NAME". The job is parked while its own time is TIME, and
+-- it is scheduled: a job that was put or popped since then has another one.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/options.lua"
+-- @include "lib/settings.lua"
+-- @include "lib/wake.lua"
+-- @include "lib/work.lua"
+
+-- The maximum number of limits of a job, and the longest name.
+local MAX_LIMITS = 8
+local MAX_NAME = 200
+
+-- How many holders of a full limit are looked up whose locks may have ended.
+local LOOKED_UP = 20
+
+-- How many parked jobs a call puts back into work, for each limit.
+local MAX_RETURNED = 100
+
+local function limit_key(name, part) -- cold
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+
+local function check_limit_name(area, name) -- cold
+  if type(name) ~= 'string' or name == '' or #name > MAX_NAME or string.find(name, '[%c%s]') then
+    reject(area, 'This is no name of a limit: ' .. string.sub(tostring(name), 1, MAX_NAME))
+  end
+  return name
+end
+
+-- The names in the options text.
+local function limits_of(text) -- cold
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < MAX_LIMITS then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+
+-- Checks the same of options that a put says.
+local function read_limits(area, text) -- cold
+  if not has_option(text, 'c') then
+    return
+  end
+  local _, values = split_options(text)
+  local found = limits_of(text)
+  for i = 1, #found do
+    check_limit_name(area, found[i])
+  end
+  if type(values.c) ~= 'table' or #found == 0 or #found ~= #values.c then
+    reject(area, 'Arg "o" does not have 1 to ' .. MAX_LIMITS .. ' limits: ' ..
+      string.sub(text, 1, 200))
+  end
+end
+
+-- The fields of a definition, of which each is 0 if there is none.
+local function parse_limit(text) -- cold
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+
+-- Reads a limit. most is how many jobs the call may start.
+local function read_limit(name, most) -- cold
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+
+-- Reads the max-rate of a queue, as a limit without a name, from the text of its setting; nil if there
+-- is none. most is as above.
+local function read_max_rate(queue, text, most) -- cold
+  local rate, per = string.match(type(text) == 'string' and text or '', '^(%d+)/(%S+)$')
+  rate, per = finite(rate, 0), finite(per, 0)
+  if rate > 0 and per > 0 then
+    return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
+  end
+end
+
+-- When the rate allows one start more than those of this call; nil if that is now. The nth start needs
+-- the one that was rate starts before it to be long enough ago. Few of the list are read at a time.
+local function rate_opens(limit) -- cold
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+
+-- Whether the rate allows n starts more than those of this call.
+local function rate_allows(limit, n) -- cold
+  local place = limit.rate - limit.started - n
+  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  return place >= 0 and not (time and time + limit.per > now)
+end
+
+-- Adds n starts of now to the list.
+local function note_starts(limit, n) -- cold
+  local times = {}
+  for i = 1, n do
+    times[i] = stamp
+  end
+  if n > 0 then
+    try('lpush', limit.list, unpack(times))
+    try('ltrim', limit.list, 0, limit.rate - 1)
+    try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
+  end
+  limit.started, limit.from = 0, nil
+end
+
+-- The score of a slot whose job is locked until then.
+local function slot_end(ends) -- cold
+  return string.format('%.0f', math.ceil(ends))
+end
+
+-- When the lock on a job ends for good, or nil if the job does not run.
+local function slot_ends(jid) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', queue_key(job[2], 'locks'), jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), DEFAULT_GRACE_PERIOD)
+end
+
+-- Looks up holders whose locks ended, as far as is known. Those that lost them have no slot any
+-- more.
+local function heal_limit(limit) -- cold
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, LOOKED_UP)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+
+-- When a limit has room for one job more; nil if that is now. A job that has a slot needs no other.
+-- When a slot is free is not known: then it is when the first lock may end, but not within a second.
+local function limit_opens(limit, jid) -- cold
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+
+-- The limit by which a job with these fields is parked, or nil if none has parked it.
+local function parked_by(state, time, parked) -- cold
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+
+-- The queue in which a job is parked by a limit, or nil if it no longer is.
+local function parked_in(jid, name) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+
+-- Puts a parked job back into work. Returns whether it was where it should be.
+local function unpark(jid, queue, score) -- cold
+  local work = queue_key(queue, 'work')
+  if type(try('zcard', work)) == 'table' or try('zrem', queue_key(queue, 'scheduled'), jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', job_key(jid), 'state', 'waiting')
+  call('hdel', job_key(jid), 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it.
+local function arm(jid, queue, at) -- cold
+  local scheduled = queue_key(queue, 'scheduled')
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, exact(at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+
+-- Puts the best parked jobs of a limit back into work while it has room, and makes the next one fall
+-- due when it will have. Drops those that are not parked any more, and passes over those in paused
+-- queues. Returns how many it put back.
+local function return_parked(limit) -- cold
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, MAX_RETURNED do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+
+-- Returns parked jobs of a limit that may have got room.
+local function limit_freed(name) -- cold
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+
+-- Takes the slots of jobs that no longer run, which are lists of jids by name of the limit, in order
+-- of names.
+local function free_slots(names_in_order, jids) -- cold
+  for _, name in ipairs(names_in_order) do
+    local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
+    if type(freed) == 'number' and freed > 0 then
+      limit_freed(name)
+    end
+  end
+end
+
+-- Called when a job with these options, or false, has stopped running.
+local function stop_limited(jid, stored) -- cold
+  if not stored or not has_option(stored, 'c') then
+    return
+  end
+  local found, jids = limits_of(stored), {}
+  for i = 1, #found do
+    jids[found[i]] = {jid}
+  end
+  free_slots(found, jids)
+end
+
+-- The same for the items of a call, which have stored options if they have any.
+local function stop_all_limited(items) -- cold
+  local found, jids = {}, {}
+  for i = 1, #items do
+    local stored = items[i].stored
+    for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
+      if not jids[name] then
+        jids[name], found[#found + 1] = {}, name
+      end
+      table.insert(jids[name], items[i].jid)
+    end
+  end
+  free_slots(found, jids)
+end
+
+-- Called when a job with limits is gone from where it was, whatever its state: another one may have
+-- the room that it had, or waited for.
+local function leave_limits(jid, stored) -- cold
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+
+-- Holds those limits of a job that are named, or all if none are, for some seconds; one that is held
+-- for longer stays so. Returns whether there are any.
+local function throttle(stored, named_limits, seconds) -- cold
+  local wanted, found = {}, false
+  for _, name in ipairs(named_limits) do
+    wanted[name] = true
+  end
+  for _, name in ipairs(limits_of(stored)) do
+    if #named_limits == 0 or wanted[name] then
+      local field, ends = name .. ' hold', now + seconds
+      found = true
+      if ends > finite(try('hget', prefix .. 'x:limits', field), 0) then
+        try('hset', prefix .. 'x:limits', field, exact(ends))
+      end
+    end
+  end
+  return found
+end
+
+-- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it
+-- had in work; nil if it was not parked.
+local function score_before(jid) -- cold
+  local key = job_key(jid)
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
+end
+
+-- The member of a job's JSON that shows by which limit it is parked, or ''.
+local function parked_member(jid, stored, state, time) -- cold
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', job_key(jid), 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end

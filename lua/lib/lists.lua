@@ -1,0 +1,128 @@
+-- Lists of jobs for people to look through: the parts of a queue, the failed jobs of a group, those
+-- with a tag, tracked and complete ones. Nothing here writes.
+--
+-- A cursor is the last entry that was looked at: "SCORE JID". Of a failure group, which has no scores,
+-- it is "PLACE JID", the place being counted from the oldest failure, because new ones come in at the
+-- other end.
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+
+-- The maximum number of jobs that one call shows or changes.
+local MAX_SHOWN = 500
+
+local PARTS = {
+  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+  depends = 'depends', recurring = 'recur',
+}
+
+local function list_key(area, kind, name)
+  if PARTS[kind] then
+    return queue_key(named('Queue', 'queue', name), PARTS[kind])
+  elseif kind == 'failed' then
+    return prefix .. 'f:' .. named(area, 'group', name)
+  elseif kind == 'tagged' then
+    return prefix .. 't:' .. named(area, 'tag', name)
+  elseif kind == 'complete' then
+    return prefix .. 'completed'
+  elseif kind == 'tracked' then
+    return prefix .. 'tracked'
+  end
+  reject(area, 'Unknown list "' .. tostring(kind) .. '"')
+end
+
+-- A list: where it is, where it begins there, its length, and whether it goes by falling scores.
+local function open_list(area, kind, name)
+  local key = list_key(area, kind, name)
+  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+  if kind == 'failed' then
+    list.total = call('llen', key)
+  elseif kind == 'running' then
+    list.from = call('zcount', key, '-inf', '(' .. stamp)
+    list.total = call('zcount', key, stamp, '+inf')
+  elseif kind == 'stalled' then
+    list.total = call('zcount', key, '-inf', stamp)
+  else
+    list.total = call('zcard', key)
+  end
+  return list
+end
+
+-- At most count jids of a list, and their scores, which a failure group does not have.
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+
+-- Whether a text precedes another one, byte by byte: Lua would ask the server's language.
+local function precedes(a, b) -- cold
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+
+-- How many members of a sorted set precede a jid that may have left it, or has another score now. If
+-- it is there, also true.
+local function rank_of(key, score, jid) -- cold
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+
+-- How many entries of a list precede the one after a cursor. Without a cursor, none.
+local function after_cursor(area, list, cursor) -- cold
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    -- The places of older failures may only have become smaller.
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+
+-- The cursor after the entry at an offset, from 0.
+local function cursor_at(list, offset, jid, score) -- cold
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end

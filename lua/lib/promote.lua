@@ -1,0 +1,75 @@
+-- Scheduled jobs that are not to wait any longer. A job that a limit keeps waiting (x:parked) only
+-- becomes due: the next pop tries it, and parks it again if need be.
+
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/fair.lua"
+-- @include "lib/limits.lua"
+-- @include "lib/report.lua"
+-- @include "lib/wake.lua"
+-- @include "lib/work.lua"
+
+-- Reads jobs that are to be promoted, in one queue unless that is ''. Leaves out those that do not wait
+-- for their time. Returns the scheduled ones by queue, and how many may be popped already.
+local function read_scheduled(jids, queue) -- cold
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', job_key(jid), 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+
+-- Lets jobs of a queue be popped now.
+local function release_scheduled(queue, jobs) -- cold
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', queue_key(queue, 'work'), work)
+  each_slice(call, 'zadd', queue_key(queue, 'scheduled'), due)
+  each_slice(call, 'zrem', queue_key(queue, 'scheduled'), moved)
+  for i = 1, #moved do
+    call('hset', job_key(moved[i]), 'state', 'waiting')
+  end
+  note_filled(queue)
+  wake(queue)
+end
+
+-- Promotes jobs. Returns how many may be popped now.
+local function promote(jids, queue) -- cold
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', queue_key(queues[i], 'work')) -- fails before anything is written
+    call('zcard', queue_key(queues[i], 'scheduled'))
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end

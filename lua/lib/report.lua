@@ -1,0 +1,34 @@
+-- What a command answers that changes many jobs, and leaves out those that can't be changed.
+
+-- @include "lib/check.lua"
+-- @include "lib/json.lua"
+
+-- The maximum number of jobs that one call names.
+local MAX_NAMED = 500
+
+local left_out = {}
+
+-- The jids from ARGV[first] on, each once.
+local function read_jids(area, first) -- cold
+  required(area, 'jid', ARGV[first])
+  if #ARGV - first >= MAX_NAMED then
+    reject(area, 'More than ' .. MAX_NAMED .. ' jobs')
+  end
+  local jids, seen = {}, {}
+  for i = first, #ARGV do
+    if not seen[ARGV[i]] then
+      jids[#jids + 1], seen[ARGV[i]] = ARGV[i], true
+    end
+  end
+  return jids
+end
+
+-- Notes why a job is left as it is: a code, and words.
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+
+-- JSON {count, left: [[jid, code, why], ...]}, and more members.
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end

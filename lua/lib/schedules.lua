@@ -1,0 +1,39 @@
+-- Registered schedules: the hash x:schedules has, by id, when each schedule was last due. Those that
+-- workers follow are also in the sorted set x:schedule-ids, with what they put in the hash
+-- x:schedule:<id>, and who follows them in x:follow:<id>: by worker, "since seen digest".
+
+-- @include "lib/base.lua"
+-- @include "lib/clock.lua"
+
+-- How long a worker counts as following a schedule after it has looked at it: three times as long as
+-- workers take to look again.
+local FOLLOWED = 180
+
+local function schedule_key(id)
+  return prefix .. 'x:schedule:' .. id
+end
+
+local function follow_key(id)
+  return prefix .. 'x:follow:' .. id
+end
+
+-- Since when a worker follows a schedule, when it has looked last, and the digest of what it puts.
+local function read_follower(text)
+  if type(text) ~= 'string' then
+    return nil
+  end
+  local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
+  return finite(since) and since, finite(seen), digest
+end
+
+-- Whether a worker follows a schedule, or one that puts what has the given digest.
+local function is_followed(id, digest)
+  local followers = try('hgetall', follow_key(id))
+  for i = 2, #followers, 2 do
+    local _, seen, its = read_follower(followers[i])
+    if seen and seen > now - FOLLOWED and (not digest or its == digest) then
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,72 @@
+-- Looking for jobs in a list: those of a klass, with a tag, with a text in their jid, or with one in
+-- their data.
+
+-- @include "lib/base.lua"
+-- @include "lib/json.lua"
+-- @include "lib/lists.lua"
+
+-- Data larger than this is neither searched nor shown.
+local LARGEST_DATA = 262144
+
+local function not_empty(text)
+  return text and text ~= '' and text or nil
+end
+
+-- The filter that is in ARGV from an index on: klass, tag, text in the jid, text in the data. What is
+-- empty is not asked for.
+local function read_filter(first)
+  return {
+    klass = not_empty(ARGV[first]), tag = not_empty(ARGV[first + 1]), jid = not_empty(ARGV[first + 2]),
+    data = not_empty(ARGV[first + 3]),
+  }
+end
+
+-- The data of the job with this key, unless it is very large.
+local function data_of(key) -- cold
+  local size = try('hstrlen', key, 'data')
+  return type(size) == 'number' and size <= LARGEST_DATA and try('hget', key, 'data') or ''
+end
+
+local function has_name(list, name) -- cold
+  for i = 1, #list do
+    if list[i] == name then
+      return true
+    end
+  end
+  return false
+end
+
+-- Whether a job has what a filter asks for.
+local function matches(filter, key, jid)
+  if filter.jid and not string.find(jid, filter.jid, 1, true) then
+    return false
+  end
+  if filter.klass or filter.tag then
+    local job = try('hmget', key, 'klass', 'tags')
+    if filter.klass and job[1] ~= filter.klass
+      or filter.tag and not has_name(names_of(job[2]), filter.tag) then
+      return false
+    end
+  end
+  local data = filter.data and data_of(key)
+  return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
+end
+
+-- Looks at a number of entries after a cursor. Returns the jids that match, at most limit of them
+-- unless that is 0, their scores, how many were looked at, and the next cursor, which is empty at the
+-- end of the list.
+local function search(area, list, cursor, count, limit, filter)
+  local offset = after_cursor(area, list, cursor)
+  local jids, scores = read_list(list, offset, count)
+  local found, theirs = {}, {}
+  for i = 1, #jids do
+    local jid = jids[i]
+    if matches(filter, list.kind == 'recurring' and recur_key(jid) or job_key(jid), jid) then
+      found[#found + 1], theirs[#theirs + 1] = jid, scores[i] or false
+    end
+    if i == count or #found == limit and limit > 0 then
+      return found, theirs, i, cursor_at(list, offset + i - 1, jid, scores[i])
+    end
+  end
+  return found, theirs, #jids, ''
+end

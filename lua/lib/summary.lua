@@ -1,0 +1,84 @@
+-- A job as a list shows it: what fits into a line.
+
+-- @include "lib/base.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/json.lua"
+-- @include "lib/limits.lua"
+-- @include "lib/search.lua"
+
+-- How much of the message of a failure is shown.
+local SHOWN_MESSAGE = 256
+
+-- When a job is due that is not in a list of scheduled ones, or nil.
+local function due_elsewhere(jid, queue, state, scheduled, undelayed) -- cold
+  if state == 'scheduled' and queue then
+    local due = try('zscore', queue_key(queue, 'scheduled'), jid)
+    return type(due) == 'string' and due or nil
+  end
+  return state == 'depends' and not undelayed and scheduled or nil
+end
+
+local function failure_summary(text) -- cold
+  local failure = list_of(text)
+  if type(failure.group) ~= 'string' then
+    return nil
+  end
+  local message = type(failure.message) == 'string' and failure.message or ''
+  return {
+    group = failure.group, message = string.sub(message, 1, SHOWN_MESSAGE),
+    when = finite(failure.when, 0), worker = type(failure.worker) == 'string' and failure.worker or nil,
+  }
+end
+
+local function recurring_summary(jid, score) -- cold
+  local job = try('hmget', recur_key(jid), 'klass', 'queue', 'priority', 'tags', 'retries', 'interval')
+  return {
+    jid = jid, klass = job[1], queue = job[2], priority = job[3], tags = names_of(job[4]),
+    retries = job[5], interval = job[6], due = score, fell_due = finite(score, math.huge) <= now,
+  }
+end
+
+local function job_summary(list, jid, score)
+  local job = try('hmget', job_key(jid), 'klass', 'queue', 'state', 'priority', 'tags', 'retries',
+    'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
+  local state, tags, failure = job[3], job[5], job[11]
+  local is_locked = list.kind == 'running' or list.kind == 'stalled'
+  local shown = {
+    jid = jid, klass = job[1], queue = job[2], state = state, priority = job[4],
+    tags = tags and #tags > 2 and names_of(tags) or nil, retries = job[6], remaining = job[7],
+    worker = job[8], since = job[10], parked_by = job[12] and parked_by(state, job[10], job[12]) or nil,
+    failure = failure and failure ~= '{}' and failure_summary(failure) or nil,
+    expires = is_locked and score or state == 'running' and job[9] or nil,
+  }
+  if list.kind == 'scheduled' then
+    shown.due = score
+  elseif state == 'scheduled' or state == 'depends' then
+    shown.due = due_elsewhere(jid, job[2], state, job[13], job[14])
+  end
+  shown.fell_due = state == 'scheduled' and finite(shown.due, math.huge) <= now or nil
+  return shown
+end
+
+-- At most bytes of a job's data. What a codec has made of it is shown whole, to be decoded.
+local function shown_data(key, bytes) -- cold
+  local data = data_of(key)
+  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+    return data
+  end
+  return string.sub(data, 1, bytes)
+end
+
+-- The JSON of the jobs of a list, with at most bytes of their data.
+local function summaries(list, jids, scores, bytes)
+  local shown = {}
+  for i = 1, #jids do
+    local jid, recurs = jids[i], list.kind == 'recurring'
+    local key = recurs and recur_key(jid) or job_key(jid)
+    local job = recurs and recurring_summary(jid, scores[i]) or job_summary(list, jid, scores[i])
+    local size = try('hstrlen', key, 'data')
+    job.size = type(size) == 'number' and size or 0
+    job.data = bytes > 0 and shown_data(key, bytes) or nil
+    shown[i] = cjson.encode(job)
+  end
+  return joined(shown)
+end

@@ -1,0 +1,42 @@
+-- schedule.register: stores what a schedule puts, and when, in place of what was registered before.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, id, digest, spec, on_missed, queue, klass, jid, data, pairs
+--          jid     that of every job, or ''
+--          data    that of the jobs; '' with pairs '' if the schedule is too large to be stored
+--          pairs   a JSON array: the options of the jobs, as put takes them
+-- Returns  nil
+-- Errors   Schedule.register()
+-- Cost     6 commands, 1 for each worker that follows it no more
+-- Repeat   safe
+-- Needs    hdel hget hgetall hset time zadd
+
+-- @include "lib/base.lua"
+-- @include "lib/check.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/schedules.lua"
+
+local id = named('Schedule.register', 'id', ARGV[2])
+local digest = named('Schedule.register', 'digest', ARGV[3])
+local fields = {'spec', 'on_missed', 'queue', 'klass', 'only', 'data', 'pairs'}
+local values = {'digest', digest}
+for i = 1, #fields do
+  values[#values + 1] = fields[i]
+  values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 3])
+end
+
+-- Forgets workers that were not seen for long.
+local function drop_gone()
+  local followers = try('hgetall', follow_key(id))
+  for i = 1, #followers, 2 do
+    local _, seen = read_follower(followers[i + 1])
+    if not seen or seen <= now - FOLLOWED then
+      try('hdel', follow_key(id), followers[i])
+    end
+  end
+end
+
+call('zadd', prefix .. 'x:schedule-ids', 0, id)
+local since = try('hget', schedule_key(id), 'since')
+try('hset', schedule_key(id), 'since', type(since) == 'string' and since or stamp, unpack(values))
+drop_gone()

@@ -1,0 +1,25 @@
+-- unfail.jobs: moves failed jobs, each into its own queue.
+--
+-- KEYS[1]  the namespace prefix
+-- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
+-- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were moved, and which were not
+-- Errors   Unfail.jobs() when none is named
+-- Cost     4 commands, 4 a queue, 8 a job
+-- Repeat   once
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
+--          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+
+-- @include "lib/check.lua"
+-- @include "lib/failures.lua"
+-- @include "lib/json.lua"
+-- @include "lib/report.lua"
+-- @include "lib/unfail.lua"
+
+local last = 2 + whole('Unfail.jobs', 'n', ARGV[2])
+local given = read_gift('Unfail.jobs', 3, last)
+local jobs = read_all_failed(read_jids('Unfail.jobs', last + 1))
+unfail(jobs, given)
+for i = 1, #jobs do
+  leave_group(jobs[i].jid, list_of(jobs[i].failure), 1)
+end
+return report(#jobs)

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// places has a way to bring the job j, of the queue q, into each state from which it can be ended.
+// The job has the worker w1, if any.
+var places = map[string]struct {
+	bring func(e *env, options ...qless.PutOption)
+	state qless.State
+}{
+	"waiting": {func(e *env, options ...qless.PutOption) { e.put("q", options...) }, qless.StateWaiting},
+	"scheduled": {func(e *env, options ...qless.PutOption) {
+		e.put("q", append(options, qless.Delay(time.Hour))...)
+	}, qless.StateScheduled},
+	"depends": {func(e *env, options ...qless.PutOption) {
+		e.put("p", qless.JID("parent"))
+		e.put("q", append(options, qless.DependsOn("parent"))...)
+	}, qless.StateDepends},
+	"running": {func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		e.pop("q")
+	}, qless.StateRunning},
+	"lost": {func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		e.pop("q")
+		e.clock.Advance(time.Hour)
+	}, qless.StateRunning},
+	"timed out": {func(e *env, options ...qless.PutOption) {
+		e.put("q", options...)
+		e.pop("q")
+		require.NoError(e.t, e.Timeout(e.t.Context(), "j"))
+	}, qless.StateTimedOut},
+}
+
+func TestAJobIsEndedByAnybodyWhereverItIs(t *testing.T) {
+	for name, place := range places {
+		for _, end := range []qless.End{
+			{Result: 7},
+			{State: qless.StateFailed, Group: "g", Message: "m", Result: 7},
+		} {
+			t.Run(fmt.Sprint(name, " ", end.State), func(t *testing.T) {
+				onEach(t, func(t *testing.T, e *env) {
+					place.bring(e, qless.JID("j"), qless.Unique("k"))
+					e.put("q", qless.JID("child"), qless.DependsOn("j"), qless.OnFailure(qless.OnFailureRun))
+					require.Equal(t, place.state, e.job("j").State)
+					ended := e.waits(t.Context(), "j")
+					state, err := e.as("anybody").End(t.Context(), "j", end)
+					require.NoError(t, err)
+					want := qless.StateComplete
+					if end.State != "" {
+						want = end.State
+					}
+					require.Equal(t, want, state)
+					job := e.job("j")
+					require.Equal(t, want, job.State)
+					require.Empty(t, job.Worker)
+					require.Empty(t, job.Dependencies)
+					require.Zero(t, job.Ends)
+					got := e.soon(ended)
+					require.NoError(t, got.err)
+					require.Equal(t, "7", string(got.result.Data))
+					require.Equal(t, want, got.result.State)
+					if want == qless.StateFailed {
+						require.Equal(t, "g", job.Failure.Group)
+						require.Equal(t, "m", job.Failure.Message)
+					}
+					require.Equal(t, qless.StateWaiting, e.job("child").State)
+					require.NoError(t, e.Cancel(t.Context(), "child"))
+					e.put("q", qless.JID("next"), qless.Unique("k")) // the key is free
+					require.NoError(t, e.Cancel(t.Context(), "next"))
+					counts := e.counts("q")
+					counts.Name = ""
+					require.Equal(t, qless.QueueCounts{}, counts)
+					held, err := e.WorkerJobs(t.Context(), "w1")
+					require.NoError(t, err)
+					require.Empty(t, append(held.Jobs, held.Stalled...))
+					if place.state == qless.StateDepends {
+						require.NoError(t, e.pop("p").Complete(t.Context()))
+					}
+					require.Equal(t, want, e.job("j").State, "nothing brings it back")
+					require.Empty(t, e.pops("q", 9))
+					for _, again := range []qless.End{end, {}} {
+						e.unchanged(func() {
+							requireCode(t, qless.ErrFinished, errOf(e.End(t.Context(), "j", again)))
+						})
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheWorkerOfAnEndedJobIsNotified(t *testing.T) {
+	for _, end := range []qless.End{{}, {State: qless.StateFailed, Group: "g"}, {TryAgain: 2}} {
+		onEach(t, func(t *testing.T, e *env) {
+			e.put("q", qless.JID("j"))
+			job := e.pop("q")
+			told := heard(t, e.rdb, "ql:w:w1")
+			require.NoError(t, errOf(e.as("anybody").End(t.Context(), "j", end)))
+			require.JSONEq(t, `{"jid":"j","event":"lock_lost","worker":"w1"}`, told())
+			requireCode(t, qless.ErrNotRunning, job.Complete(t.Context()))
+		})
+	}
+}
+
+func TestAJobIsTriedAgainUntilItWasEndedSoOften(t *testing.T) {
+	for name, place := range places {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				place.bring(e, qless.JID("j"), qless.Retries(3))
+				before := e.job("j")
+				goesOn := qless.StateWaiting
+				if place.state == qless.StateScheduled || place.state == qless.StateDepends {
+					goesOn = place.state
+				}
+				for n := 1; n <= 2; n++ {
+					state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 1})
+					require.NoError(t, err)
+					require.Equal(t, goesOn, state)
+					job := e.job("j")
+					require.Equal(t, goesOn, job.State)
+					require.Equal(t, n, job.Ends)
+					require.Equal(t, before.Remaining, job.Remaining)
+					requireCode(t, qless.ErrUnfinished, errOf(e.Result(t.Context(), "j")))
+					if goesOn == qless.StateWaiting {
+						require.Equal(t, "j", e.pop("q").JID)
+					}
+				}
+				state, err := e.End(t.Context(), "j", qless.End{TryAgain: 3, Result: 2})
+				require.NoError(t, err)
+				require.Equal(t, qless.StateComplete, state)
+				require.Equal(t, 3, e.job("j").Ends)
+				result, err := e.Result(t.Context(), "j")
+				require.NoError(t, err)
+				require.Equal(t, "2", string(result.Data))
+				e.put("q", qless.JID("j"))
+				require.Zero(t, e.job("j").Ends, "another life begins")
+			})
+		})
+	}
+}
+
+func TestAJobThatIsTriedAgainKeepsItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for i := range 4 {
+			e.put("q", qless.JID(fmt.Sprint("j", i)), qless.OnLost(qless.InPlace))
+			e.clock.Advance(time.Second)
+		}
+		e.pops("q", 3)
+		e.clock.Advance(time.Second)
+		for _, jid := range []string{"j2", "j0", "j1"} {
+			require.NoError(t, errOf(e.End(t.Context(), jid, qless.End{TryAgain: 9})))
+		}
+		require.Equal(t, []string{"j0", "j1", "j2", "j3"}, jids(e.pops("q", 9)))
+	})
+}
+
+func TestAnEndCountsItsCallsOnlyIfItMayTryAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"))
+		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g", TryAgain: 1})))
+		require.Equal(t, 1, e.job("j").Ends)
+		require.NoError(t, e.job("j").Unfail(t.Context()))
+		require.Zero(t, e.job("j").Ends)
+		require.Empty(t, e.stored("j"))
+		e.put("q", qless.JID("gone"), qless.KeepFor(0))
+		state, err := e.End(t.Context(), "gone", qless.End{TryAgain: 1})
+		require.NoError(t, err)
+		require.Equal(t, qless.StateComplete, state)
+		requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), "gone")))
+	})
+}
+
+func TestAnInvalidEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"))
+		for message, end := range map[string]qless.End{
+			"need State":    {Group: "g"},
+			"State: State":  {Message: "m"},
+			"group is empt": {State: qless.StateFailed},
+			"State \"runni": {State: qless.StateRunning},
+			"TryAgain -1":   {TryAgain: -1},
+			"JSON":          {Result: func() {}},
+		} {
+			e.unchanged(func() {
+				_, err := e.End(t.Context(), "j", end)
+				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, message)
+			})
+		}
+		for _, bad := range []string{"", "j-history", "\xff"} {
+			requireCode(t, qless.ErrInvalid, errOf(e.End(t.Context(), bad, qless.End{})))
+			requireCode(t, qless.ErrInvalid, e.Forget(t.Context(), bad))
+		}
+		e.unchanged(func() {
+			requireCode(t, qless.ErrNotFound, errOf(e.End(t.Context(), "unknown", qless.End{})))
+			requireCode(t, qless.ErrNotFound, e.Forget(t.Context(), "unknown"))
+		})
+	})
+}
+
+func TestAnEndFreesASlotOfTheQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set("q-max-concurrency", 1)
+		e.put("q", qless.JID("j"))
+		e.put("q", qless.JID("next"))
+		e.pop("q")
+		require.Empty(t, e.pops("q", 1))
+		require.NoError(t, errOf(e.End(t.Context(), "j", qless.End{})))
+		require.Equal(t, "next", e.pop("q").JID)
+	})
+}

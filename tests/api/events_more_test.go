@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// failIn puts jobs and fails them in the group g.
+func (e *env) failIn(queue string, jids ...string) {
+	e.t.Helper()
+	for _, jid := range jids {
+		e.put(queue, qless.JID(jid))
+		require.NoError(e.t, e.pop(queue).Fail(e.t.Context(), "g", "m"))
+	}
+}
+
+// quietChanges are changes of which the scripts of other clients say nothing.
+var quietChanges = []struct {
+	what string
+	set  func(e *env)
+	run  func(ctx context.Context, e *env) error
+	want []qless.Event
+}{
+	{
+		what: "a pause", run: func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
+		want: []qless.Event{{Kind: qless.EventPaused, Queue: "q"}},
+	}, {
+		what: "a pause of a paused queue",
+		set:  func(e *env) { require.NoError(e.t, e.Queue("q").Pause(e.t.Context())) },
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Pause(ctx) },
+	}, {
+		what: "an unpause",
+		set:  func(e *env) { require.NoError(e.t, e.Queue("q").Pause(e.t.Context())) },
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Unpause(ctx) },
+		want: []qless.Event{{Kind: qless.EventUnpaused, Queue: "q"}},
+	}, {
+		what: "an unpause of a queue that is not paused",
+		run:  func(ctx context.Context, e *env) error { return e.Queue("q").Unpause(ctx) },
+	}, {
+		what: "a retry without retries",
+		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(e.pop("q").Retry(ctx))
+		},
+		want: []qless.Event{{
+			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "failed-retries-q",
+			Message: `Job exhausted retries in queue "q"`,
+		}},
+	}, {
+		what: "a retry without retries that says why",
+		set:  func(e *env) { e.put("q", qless.JID("j"), qless.Retries(0)) },
+		run: func(ctx context.Context, e *env) error {
+			return errOf(e.pop("q").Retry(ctx, qless.Because("g", "m")))
+		},
+		want: []qless.Event{{
+			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "g", Message: "m",
+		}},
+	}, {
+		what: "a failed job that is unfailed", set: func(e *env) { e.failIn("q", "j", "k") },
+		run: func(ctx context.Context, e *env) error { return e.job("j").Unfail(ctx) },
+		want: []qless.Event{
+			{Kind: qless.EventUnfailed, JID: "j", Queue: "q", Group: "g", Count: 1},
+		},
+	}, {
+		what: "a group that is unfailed", set: func(e *env) { e.failIn("q", "j", "k"); e.failIn("r", "l") },
+		run: func(ctx context.Context, e *env) error { return errOf(e.Unfail(ctx, "g", 10)) },
+		want: []qless.Event{
+			{Kind: qless.EventUnfailed, JID: "l", Queue: "r", Group: "g", Count: 1},
+			{Kind: qless.EventUnfailed, Queue: "q", Group: "g", Count: 2},
+		},
+	}, {
+		what: "a group that is unfailed into a queue", set: func(e *env) { e.failIn("q", "j"); e.failIn("r", "k") },
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("s").Unfail(ctx, "g", 10)) },
+		want: []qless.Event{{Kind: qless.EventUnfailed, Queue: "s", Group: "g", Count: 2}},
+	}, {
+		what: "a group without jobs",
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Unfail(ctx, "none", 10)) },
+	}, {
+		what: "the children of a recurring job", set: recurs,
+		run:  func(_ context.Context, e *env) error { e.pop("q"); return nil },
+		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 1}},
+	}, {
+		what: "children that somebody looks at", set: recurs,
+		run:  func(ctx context.Context, e *env) error { return errOf(e.Queue("q").Peek(ctx, 10)) },
+		want: []qless.Event{{Kind: qless.EventSpawned, JID: "r", Queue: "q", Count: 6}},
+	},
+}
+
+// recurs has a recurring job miss five times.
+func recurs(e *env) {
+	_, err := e.Queue("q").Recur(e.t.Context(), "K", nil, time.Minute, qless.JID("r"))
+	require.NoError(e.t, err)
+	e.clock.Advance(5 * time.Minute)
+}
+
+func TestEventsOfWhatOtherScriptsDoInSilence(t *testing.T) {
+	for _, s := range quietChanges {
+		t.Run(s.what, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				if s.set != nil {
+					s.set(e)
+				}
+				events := listen(t, e.Client)
+				require.NoError(t, s.run(t.Context(), e))
+				require.NoError(t, e.Cancel(t.Context(), "the end"))
+				var got []qless.Event
+				for {
+					event := next(t, events)
+					if event.JID == "the end" {
+						break
+					}
+					if event.Kind != qless.EventPut {
+						got = append(got, event)
+					}
+				}
+				require.Equal(t, s.want, got)
+			})
+		})
+	}
+}
+
+// TestEventsOfJobsThatFinishOutOfRetries shows that the workers' own script says so too.
+func TestEventsOfJobsThatFinishOutOfRetries(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.Retries(0))
+		e.pop("q")
+		events := listen(t, e.Client)
+		reply, err := e.Run(t.Context(), "finish", "j", "w1",
+			"retry", "j", "q", "", "3", "0", "K:error", "it broke")
+		require.NoError(t, err)
+		require.Equal(t, []any{"-1"}, reply)
+		requireEvents(t, events, qless.Event{
+			Kind: qless.EventFailed, JID: "j", Queue: "q", Worker: "w1", Group: "K:error", Message: "it broke",
+		})
+	})
+}
+
+// A subscriber to a pattern hears what other clients' script says and no more, unless somebody
+// listens to events.
+func TestTheDropInTellsOfSuchChangesOnlyThoseWhoListen(t *testing.T) {
+	e := newEnv(t)
+	lines := []string{
+		"pause|q", "unpause|q", "put|w|q|j|K|{}|0|retries|0", "pop|q|w|1", "retry|j|q|w",
+		"unfail|q|failed-retries-q|1", "recur|q|r|K|{}|interval|60|0", "pop|q|w|5",
+	}
+	run := func() {
+		for _, line := range lines {
+			require.NoError(t, e.dropIn(line), line)
+		}
+		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+	}
+	all := e.rdb.PSubscribe(t.Context(), "*")
+	defer all.Close()
+	_, err := all.Receive(t.Context())
+	require.NoError(t, err)
+	messages := all.Channel()
+	run()
+	require.NoError(t, e.rdb.Publish(t.Context(), "the end", "").Err())
+	require.Equal(t, "ql:log", testkit.Soon(t, "the put", messages).Channel)
+	require.Equal(t, "the end", testkit.Soon(t, "the end", messages).Channel)
+
+	events := listen(t, e.Client)
+	run()
+	var kinds []string
+	for range 6 {
+		kinds = append(kinds, string(next(t, events).Kind))
+	}
+	require.Equal(t, "paused unpaused put failed unfailed spawned", strings.Join(kinds, " "))
+}
+
+// A user who may not publish there makes the change all the same.
+func TestChangesThatCanNotBeTold(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, e.rdb.Do(t.Context(), "ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "resetchannels").Err())
+	options := testkit.Options(e.server.Addr())
+	options.Username, options.Password = "mute", "p"
+	rdb := redis.NewClient(options)
+	defer rdb.Close()
+	require.NoError(t, e.client(rdb).Queue("q").Pause(t.Context()))
+	require.True(t, e.counts("q").Paused)
+}

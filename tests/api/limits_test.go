@@ -1,0 +1,834 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// limit defines a limit.
+func (e *env) limit(name string, config qless.LimitConfig) {
+	e.t.Helper()
+	require.NoError(e.t, e.Limit(name).Set(e.t.Context(), config))
+}
+
+// slots defines a limit of n jobs that run at a time.
+func (e *env) slots(name string, n int) {
+	e.t.Helper()
+	e.limit(name, qless.LimitConfig{Concurrency: n})
+}
+
+// putLimited puts jobs with limits into a queue.
+func (e *env) putLimited(queue string, jids string, limits ...string) {
+	e.t.Helper()
+	for _, jid := range strings.Fields(jids) {
+		e.put(queue, qless.JID(jid), qless.Limits(limits...))
+	}
+}
+
+// park puts a job into a queue that is parked by the limit api, whose only slot another job has.
+func (e *env) park(queue, jid string) {
+	e.t.Helper()
+	e.slots("api", 1)
+	e.putLimited(queue, "holder "+jid, "api")
+	require.Len(e.t, e.pops(queue, 2), 1)
+	require.Equal(e.t, "api", e.job(jid).Parked)
+}
+
+// info reads a limit.
+func (e *env) info(name string) qless.LimitInfo {
+	e.t.Helper()
+	info, err := e.Limit(name).Info(e.t.Context())
+	require.NoError(e.t, err)
+	return info
+}
+
+// popped pops up to count jobs, and returns their jids.
+func (e *env) popped(queue string, count int) string {
+	e.t.Helper()
+	return strings.Join(jids(e.pops(queue, count)), " ")
+}
+
+// fields reads a job's hash.
+func (e *env) fields(jid string) map[string]string {
+	e.t.Helper()
+	fields, err := e.rdb.HGetAll(e.t.Context(), "ql:j:"+jid).Result()
+	require.NoError(e.t, err)
+	return fields
+}
+
+func TestAtMostConcurrencyJobsOfALimitRun(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 2)
+		e.putLimited("q1", "a b c", "api")
+		e.putLimited("q2", "d", "api")
+		e.put("q1", qless.JID("free"))
+		require.Equal(t, "a b free", e.popped("q1", 10))
+		require.Empty(t, e.popped("q2", 10), "the limit is that of all queues")
+		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
+		require.Equal(t, 2, e.info("api").Parked)
+
+		require.NoError(t, e.job("a").Complete(t.Context()))
+		require.Equal(t, "c", e.popped("q1", 10))
+		require.Empty(t, e.popped("q2", 10))
+		require.NoError(t, e.job("b").Complete(t.Context()))
+		require.Empty(t, e.popped("q1", 10))
+		require.Equal(t, "d", e.popped("q2", 10))
+	})
+}
+
+func TestAParkedJobIsScheduledAndKeepsItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "first", "api")
+		require.Equal(t, "first", e.popped("q", 1))
+		e.putLimited("q", "low", "api")
+		e.clock.Advance(time.Second)
+		e.put("q", qless.JID("high"), qless.Priority(1), qless.Limits("api"))
+		score, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "low").Result()
+		require.NoError(t, err)
+		before := e.job("low")
+		require.Empty(t, e.popped("q", 10))
+
+		parked := e.job("low")
+		require.Equal(t, qless.StateScheduled, parked.State)
+		require.Equal(t, "api", parked.Parked)
+		require.Equal(t, []string{"api"}, parked.Limits)
+		require.Equal(t, before.History, parked.History)
+		require.Equal(t, before.Remaining, parked.Remaining)
+		require.Equal(t, 2, e.counts("q").Scheduled)
+		require.Equal(t, 0, e.counts("q").Waiting)
+
+		require.NoError(t, e.job("first").Complete(t.Context()))
+		require.Equal(t, "high", e.popped("q", 10), "it has the higher priority")
+		require.NoError(t, e.job("high").Complete(t.Context()))
+		again, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "low").Result()
+		require.NoError(t, err)
+		require.Equal(t, score, again)
+		require.Empty(t, e.job("low").Parked)
+		require.Equal(t, qless.StateWaiting, e.job("low").State)
+		require.NotContains(t, e.fields("low"), "x:parked")
+	})
+}
+
+// Whatever ends the run of a job frees its slot, once.
+func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
+	for name, end := range map[string]func(e *env, job *qless.Job) error{
+		"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+		"next":     func(e *env, job *qless.Job) error { return job.Next(e.t.Context(), "other") },
+		"fail":     func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
+		"retry": func(e *env, job *qless.Job) error {
+			return errOf(job.Retry(e.t.Context(), qless.Delay(time.Hour)))
+		},
+		"release": func(e *env, job *qless.Job) error { return job.Release(e.t.Context(), time.Hour) },
+		"timeout": func(e *env, job *qless.Job) error { return job.Timeout(e.t.Context()) },
+		"cancel":  func(e *env, job *qless.Job) error { return job.Cancel(e.t.Context()) },
+		"move":    func(e *env, job *qless.Job) error { return job.Move(e.t.Context(), "other") },
+		"move with other limits": func(e *env, job *qless.Job) error {
+			return job.Move(e.t.Context(), "other", qless.Limits("others"))
+		},
+		"finish": func(e *env, job *qless.Job) error {
+			return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 2)
+				e.slots("other", 9)
+				e.putLimited("q", "a b c d", "other", "api")
+				require.Equal(t, "a b", e.popped("q", 10))
+				require.NoError(t, end(e, e.job("a")))
+				require.ElementsMatch(t, []string{"b"}, e.info("api").Running)
+				require.ElementsMatch(t, []string{"b"}, e.info("other").Running)
+				got := e.popped("q", 10)
+				if name != "timeout" { // the job is the first of the queue again
+					require.Equal(t, "c", got)
+				} else {
+					require.Equal(t, "a", got)
+				}
+				if job, err := e.Job(t.Context(), "a"); err == nil && job.State != qless.StateRunning {
+					require.NoError(t, job.Cancel(t.Context()), "not a slot for the second time")
+				}
+				require.Empty(t, e.popped("q", 10))
+				require.Len(t, e.info("api").Running, 2)
+			})
+		})
+	}
+}
+
+func TestAllLimitsOfAJobHaveRoomOrNoneIsTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("a", 1)
+		e.slots("b", 1)
+		e.putLimited("q", "holder", "b")
+		require.Equal(t, "holder", e.popped("q", 1))
+		e.putLimited("q", "both", "a", "b")
+		e.putLimited("q", "one two", "a")
+		require.Equal(t, "one", e.popped("q", 10), "both holds no slot of a")
+		require.Equal(t, "b", e.job("both").Parked)
+		require.NoError(t, e.job("holder").Complete(t.Context()))
+		require.Empty(t, e.popped("q", 10))
+		require.Equal(t, "a", e.job("both").Parked)
+		require.NoError(t, e.job("one").Complete(t.Context()))
+		require.Equal(t, "both", e.popped("q", 10))
+		require.Equal(t, []string{"both"}, e.info("a").Running)
+		require.Equal(t, []string{"both"}, e.info("b").Running)
+	})
+}
+
+// A job that waits for one limit does not keep those from starting that wait for the other one.
+func TestARoomThatAParkedJobCannotUseGoesToTheNext(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("a", 1)
+		e.slots("b", 1)
+		e.putLimited("q", "ha", "a")
+		e.putLimited("q", "hb", "b")
+		require.Equal(t, "ha hb", e.popped("q", 10))
+		e.putLimited("q", "both", "a", "b")
+		e.putLimited("q", "next", "a")
+		require.Empty(t, e.popped("q", 10))
+		require.NoError(t, e.job("ha").Complete(t.Context()))
+		got := e.popped("q", 10)
+		if got == "" { // the first one was tried, and went to the other limit
+			got = e.popped("q", 10)
+		}
+		require.Equal(t, "next", got)
+		require.Equal(t, "b", e.job("both").Parked)
+	})
+}
+
+func TestAtMostRateJobsAreStartedInAnyInterval(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Minute})
+		for i := range 30 {
+			e.putLimited("q", fmt.Sprint("j", i), "api")
+		}
+		var starts []time.Time
+		for range 100 {
+			now := e.clock.Now()
+			for _, job := range e.pops("q", 2) {
+				starts = append(starts, now)
+				require.NoError(t, job.Complete(t.Context()))
+			}
+			e.clock.Advance(7 * time.Second)
+		}
+		require.Len(t, starts, 30)
+		for i := 3; i < len(starts); i++ {
+			require.GreaterOrEqual(t, starts[i].Sub(starts[i-3]), time.Minute, "%d", i)
+		}
+		require.Less(t, starts[29].Sub(starts[0]), 100*7*time.Second)
+	})
+}
+
+func TestTheNextStartIsDueWhenTheRateAllowsIt(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.set(qless.ConfigHeartbeat, 3600)
+		e.limit("api", qless.LimitConfig{Rate: 2, Per: time.Minute})
+		e.putLimited("q", "a b c d", "api")
+		require.Equal(t, "a", e.popped("q", 1))
+		e.clock.Advance(10 * time.Second)
+		require.Equal(t, "b", e.popped("q", 10))
+		require.WithinDuration(t, noon.Add(time.Minute), e.info("api").Next, time.Millisecond)
+		scheduled, err := e.rdb.ZRangeWithScores(t.Context(), "ql:q:q-scheduled", 0, 0).Result()
+		require.NoError(t, err)
+		require.Equal(t, "c", scheduled[0].Member)
+		require.InDelta(t, float64(noon.Add(time.Minute).Unix()), scheduled[0].Score, 0.001)
+
+		e.clock.Advance(49 * time.Second)
+		require.Empty(t, e.popped("q", 10))
+		e.clock.Advance(time.Second)
+		require.Equal(t, "c", e.popped("q", 10))
+		e.clock.Advance(10 * time.Second)
+		require.Equal(t, "d", e.popped("q", 10))
+	})
+}
+
+func TestStartsCountAgain(t *testing.T) {
+	for name, again := range map[string]func(e *env, job *qless.Job){
+		"retry":   func(e *env, job *qless.Job) { require.NoError(e.t, errOf(job.Retry(e.t.Context()))) },
+		"release": func(e *env, job *qless.Job) { require.NoError(e.t, job.Release(e.t.Context(), 0)) },
+		"lost lock": func(e *env, _ *qless.Job) {
+			e.clock.Advance(61 * time.Second)
+			require.Empty(e.t, e.popped("q", 1))
+			e.clock.Advance(11 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Hour})
+				e.putLimited("q", "a", "api")
+				again(e, e.pop("q"))
+				require.Empty(t, e.popped("q", 10))
+				job := e.job("a")
+				require.Equal(t, "api", job.Parked)
+				if name == "lost lock" {
+					require.Empty(t, job.Worker)
+				}
+				locks, err := e.rdb.ZCard(t.Context(), "ql:q:q-locks").Result()
+				require.NoError(t, err)
+				require.Zero(t, locks)
+				require.NoError(t, e.Limit("api").Delete(t.Context()))
+				require.Equal(t, "a", e.popped("q", 10))
+			})
+		})
+	}
+}
+
+func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
+	for name, options := range map[string][]qless.PutOption{
+		"grace": nil, "lock time": {qless.LockTime(30 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.put("q", append(options, qless.JID("a"), qless.Limits("api"))...)
+				e.pop("q")
+				e.putLimited("q", "b", "api")
+				e.clock.Advance(61 * time.Second)
+				if options == nil {
+					require.Empty(t, e.popped("q", 1), "the grace period begins")
+					e.clock.Advance(11 * time.Second)
+				}
+				require.Equal(t, "a", e.popped("q", 10))
+				require.Equal(t, []string{"a"}, e.info("api").Running)
+			})
+		})
+	}
+}
+
+// A worker that dies never tells anybody.
+func TestSlotsOfDeadWorkersAreFreeAfterLockAndGrace(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []qless.PutOption
+		after   time.Duration
+	}{
+		"grace":     {nil, 70 * time.Second},
+		"lock time": {[]qless.PutOption{qless.LockTime(30 * time.Second)}, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.put("dead", append(c.options, qless.JID("a"), qless.Limits("api"))...)
+				e.pop("dead")
+				e.putLimited("q", "b", "api")
+				require.Empty(t, e.popped("q", 1))
+				e.clock.Advance(c.after - time.Second)
+				require.Empty(t, e.popped("q", 1), "the job may still be run")
+				e.clock.Advance(2 * time.Second)
+				require.Equal(t, "b", e.popped("q", 1))
+				require.Empty(t, e.popped("dead", 1), "it begins its grace period, or has no room")
+				e.clock.Advance(11 * time.Second)
+				require.Empty(t, e.popped("dead", 1))
+				require.Equal(t, "api", e.job("a").Parked)
+				require.Equal(t, 4, e.job("a").Remaining, "the loss uses up a retry, the parking none")
+				require.NoError(t, e.job("b").Complete(t.Context()))
+				require.Equal(t, "a", e.popped("dead", 1))
+			})
+		})
+	}
+}
+
+// Other clients' scripts end jobs without telling.
+func TestSlotsThatOthersLeaveBehindAreHealed(t *testing.T) {
+	for name, end := range map[string]func(e *env){
+		"completed": func(e *env) {
+			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
+			e.rdb.HSet(e.t.Context(), "ql:j:a", "state", "complete", "queue", "", "worker", "")
+		},
+		"canceled": func(e *env) {
+			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
+			e.rdb.Del(e.t.Context(), "ql:j:a")
+		},
+		"put into another queue": func(e *env) {
+			e.rdb.ZRem(e.t.Context(), "ql:q:q-locks", "a")
+			e.rdb.HSet(e.t.Context(), "ql:j:a", "state", "waiting", "queue", "other", "worker", "")
+			e.rdb.ZAdd(e.t.Context(), "ql:q:other-work", redis.Z{Score: 1, Member: "a"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.putLimited("q", "a b c", "api")
+				require.Equal(t, "a", e.popped("q", 10))
+				end(e)
+				e.clock.Advance(61 * time.Second)
+				require.Equal(t, "b", e.popped("q", 10))
+				require.Equal(t, []string{"b"}, e.info("api").Running)
+			})
+		})
+	}
+}
+
+func TestAJobThatWasGivenBackByOthersIsNotInItsOwnWay(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "a", "api")
+		e.pop("q")
+		e.rdb.ZRem(t.Context(), "ql:q:q-locks", "a")
+		e.rdb.HSet(t.Context(), "ql:j:a", "state", "waiting", "worker", "")
+		e.rdb.ZAdd(t.Context(), "ql:q:q-work", redis.Z{Score: 1, Member: "a"})
+		require.Equal(t, "a", e.popped("q", 10))
+	})
+}
+
+func TestKeysHaveTheDefinitionOfTheirFamily(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("shop", 1)
+		e.slots("shop/big", 2)
+		e.putLimited("q", "a1 a2", "shop/a")
+		e.putLimited("q", "b1 b2", "shop/b")
+		e.putLimited("q", "c1 c2 c3", "shop/big")
+		e.putLimited("q", "n1 n2", "none/x")
+		require.Equal(t, "a1 b1 c1 c2 n1 n2", e.popped("q", 20))
+		require.Equal(t, qless.LimitConfig{Concurrency: 1}, e.info("shop/a").Config)
+		require.False(t, e.info("shop/a").Own)
+		require.True(t, e.info("shop/big").Own)
+		require.Zero(t, e.info("none/x").Config)
+		page, err := e.Limits(t.Context(), qless.Range{})
+		require.NoError(t, err)
+		require.Equal(t, qless.Page[qless.NamedLimit]{Total: 2, Items: []qless.NamedLimit{
+			{Name: "shop", Config: qless.LimitConfig{Concurrency: 1}},
+			{Name: "shop/big", Config: qless.LimitConfig{Concurrency: 2}},
+		}}, page)
+		require.NoError(t, e.Limit("shop/big").Delete(t.Context()))
+		page, err = e.Limits(t.Context(), qless.Range{Offset: 1})
+		require.NoError(t, err)
+		require.Empty(t, page.Items)
+		require.Equal(t, 1, page.Total)
+	})
+}
+
+func TestChangesOfALimit(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "a b c d e", "api")
+		require.Equal(t, "a", e.popped("q", 10))
+		e.slots("api", 3)
+		require.Equal(t, 2, e.counts("q").Waiting)
+		require.Equal(t, "b c", e.popped("q", 10))
+		e.slots("api", 1)
+		require.Len(t, e.info("api").Running, 3, "those that run are left alone")
+		require.NoError(t, e.job("a").Complete(t.Context()))
+		require.NoError(t, e.job("b").Complete(t.Context()))
+		require.Empty(t, e.popped("q", 10))
+		require.NoError(t, e.Limit("api").Delete(t.Context()))
+		require.Equal(t, "d e", e.popped("q", 10))
+		require.NoError(t, e.Limit("api").Delete(t.Context()), "it is no error to delete it again")
+	})
+}
+
+func TestAHoldKeepsJobsFromStarting(t *testing.T) {
+	for name, config := range map[string]*qless.LimitConfig{"a definition": {Concurrency: 9}, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				if config != nil {
+					e.limit("api", *config)
+				}
+				e.putLimited("q", "a b", "api")
+				require.NoError(t, e.Limit("api").Hold(t.Context(), 30*time.Second))
+				require.Empty(t, e.popped("q", 10))
+				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").HeldUntil, time.Millisecond)
+				require.WithinDuration(t, noon.Add(30*time.Second), e.info("api").Next, time.Millisecond)
+				e.clock.Advance(29 * time.Second)
+				require.Empty(t, e.popped("q", 10))
+				e.clock.Advance(time.Second)
+				require.Equal(t, "a", e.popped("q", 1))
+				require.Equal(t, "b", e.popped("q", 1))
+				require.Zero(t, e.info("api").HeldUntil)
+
+				e.putLimited("q", "c", "api")
+				require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+				require.Empty(t, e.popped("q", 10))
+				require.NoError(t, e.Limit("api").Hold(t.Context(), 0))
+				require.Equal(t, "c", e.popped("q", 1))
+			})
+		})
+	}
+}
+
+// Whatever becomes of a parked job, it is in one place, and keeps nobody from starting.
+func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(e *env)
+		left string // what is started of those parked when two slots get free
+	}{
+		"cancel":           {func(e *env) { require.NoError(e.t, e.Cancel(e.t.Context(), "b")) }, "c d"},
+		"move":             {func(e *env) { require.NoError(e.t, e.job("b").Move(e.t.Context(), "other")) }, "c d"},
+		"put with a delay": {func(e *env) { e.put("q", qless.JID("b"), qless.Delay(time.Hour)) }, "c d"},
+		"canceled by others": {func(e *env) {
+			e.rdb.ZRem(e.t.Context(), "ql:q:q-scheduled", "b")
+			e.rdb.Del(e.t.Context(), "ql:j:b")
+		}, "c d"},
+		"put by others": {func(e *env) {
+			e.rdb.HSet(e.t.Context(), "ql:j:b", "time", "1704196801", "queue", "other")
+			e.rdb.ZRem(e.t.Context(), "ql:q:q-scheduled", "b")
+			e.rdb.ZAdd(e.t.Context(), "ql:q:other-scheduled", redis.Z{Score: 9e9, Member: "b"})
+		}, "c d"},
+		"priority": {func(e *env) { require.NoError(e.t, e.job("b").SetPriority(e.t.Context(), 7)) }, "b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 2)
+				e.putLimited("q", "a0 a1 b c d", "api")
+				require.Equal(t, "a0 a1", e.popped("q", 10))
+				c.do(e)
+				require.NoError(t, e.job("a0").Complete(t.Context()))
+				require.NoError(t, e.job("a1").Complete(t.Context()))
+				require.Equal(t, c.left, e.popped("q", 10))
+				for _, jid := range strings.Fields(c.left) {
+					require.NotContains(t, e.fields(jid), "x:parked")
+				}
+				require.Empty(t, e.popped("q", 10))
+			})
+		})
+	}
+}
+
+// Nobody has to tell: what is parked is tried after a time.
+func TestParkedJobsAreTriedAfterAWhile(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "a b c d", "api")
+		require.Equal(t, "a", e.popped("q", 10))
+		require.NoError(t, e.rdb.HDel(t.Context(), "ql:x:limits", "api").Err()) // nobody is told
+		e.clock.Advance(62 * time.Second)
+		require.Equal(t, "b c d", e.popped("q", 10))
+		require.Zero(t, e.info("api").Parked)
+	})
+}
+
+func TestAJobThatFallsDueHasThePlaceItHad(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
+		e.putLimited("q", "a b", "api")
+		require.Equal(t, "a", e.popped("q", 10))
+		e.clock.Advance(time.Second)
+		e.put("q", qless.JID("later"))
+		e.clock.Advance(time.Minute)
+		require.Equal(t, "b later", e.popped("q", 10))
+	})
+}
+
+// One call parks 200 jobs, and the next calls the others; all are parked once.
+func TestABlockedKeyHoldsUpNoOther(t *testing.T) {
+	e := newEnv(t)
+	e.slots("shop", 1)
+	const blocked = 1000
+	jobs := make([]qless.JobSpec, blocked)
+	for i := range jobs {
+		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Limits("shop/a")}}
+	}
+	_, err := e.Queue("q").PutMany(t.Context(), jobs)
+	require.NoError(t, err)
+	require.Len(t, e.pops("q", 1), 1)
+	e.clock.Advance(time.Second)
+	e.putLimited("q", "other", "shop/b")
+	calls := 0
+	for jid := ""; jid == ""; calls++ {
+		require.LessOrEqual(t, calls, blocked/200+1)
+		commands := e.server.Commands(t, func() { jid = e.popped("q", 1) })
+		require.LessOrEqual(t, len(commands), 200*8+60)
+		require.Contains(t, []string{"", "other"}, jid)
+	}
+	require.Equal(t, blocked-1, e.info("shop/a").Parked)
+	e.putLimited("q", "another", "shop/c")
+	commands := e.server.Commands(t, func() { require.Equal(t, "another", e.popped("q", 1)) })
+	require.LessOrEqual(t, len(commands), 40)
+}
+
+// Those that fall due by themselves don't keep a due job of another key waiting.
+func TestBlockedJobsThatFallDueHoldUpNoOther(t *testing.T) {
+	e := newEnv(t)
+	e.slots("shop", 1)
+	for i := range 300 {
+		e.putLimited("q", fmt.Sprint("j", i), "shop/a")
+	}
+	require.Equal(t, "j0", e.popped("q", 300))
+	require.Empty(t, e.popped("q", 300))
+	e.put("q", qless.JID("other"), qless.Limits("shop/b"), qless.Delay(5*time.Minute))
+	e.put("q", qless.JID("plain"), qless.Delay(6*time.Minute))
+	e.clock.Advance(time.Hour)
+	got := e.popped("q", 2) // the lost job is warned first
+	for range 4 {
+		got += " " + e.popped("q", 2)
+	}
+	require.ElementsMatch(t, []string{"other", "plain"}, strings.Fields(got))
+}
+
+// A reserve that has parked as many as it may says that there may be more.
+func TestAReserveAsksAgainAtOnceAfterParkingMany(t *testing.T) {
+	e := newEnv(t)
+	e.slots("shop", 1)
+	e.putLimited("q", "first", "shop")
+	e.pop("q")
+	for i := range 201 {
+		e.putLimited("q", fmt.Sprint("j", i), "shop")
+	}
+	for _, order := range []string{"ordered", "round-robin"} {
+		reserve := func() []any {
+			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, order, 0, 300, "", 0, "q")
+			require.NoError(t, err)
+			return reply.([]any)
+		}
+		calls := 1
+		for reserve()[1] == "0" {
+			calls++
+		}
+		require.GreaterOrEqual(t, calls, 2, order)
+		require.LessOrEqual(t, calls, 201/16+2, order)
+		e.clock.Advance(time.Hour)
+	}
+}
+
+func TestAWorkerTakesNoLimitedJobsAhead(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		t.Run(order, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 9)
+				e.put("q", qless.JID("plain"))
+				e.clock.Advance(time.Second)
+				e.putLimited("q", "a b c d", "api")
+				reply, err := e.Run(t.Context(), "reserve", "", "w2", 3, order, 0, 300, "", 10, "q", "other")
+				require.NoError(t, err)
+				require.Len(t, reply, 5+3)
+				require.Len(t, e.info("api").Running, 2)
+				require.Equal(t, 2, e.counts("q").Waiting)
+			})
+		})
+	}
+}
+
+func TestAThrottledJobGoesBackForNothingAndHoldsItsLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		names  string
+		limits []string
+		held   []string
+	}{
+		"all":      {`[]`, []string{"a", "b"}, []string{"a", "b"}},
+		"named":    {`["b","c"]`, []string{"a", "b"}, []string{"b"}},
+		"not its":  {`["c"]`, []string{"a"}, nil},
+		"has none": {`[]`, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				if c.limits == nil {
+					e.put("q", qless.JID("j"))
+				} else {
+					e.putLimited("q", "j", c.limits...)
+				}
+				require.NoError(t, e.Limit("a").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+				e.pop("q")
+				_, err := e.Run(t.Context(), "finish", "", "w1", "release", "j", "q", `{"n":1}`, 4,
+					"30", "", "0", c.names)
+				require.NoError(t, err)
+				require.Equal(t, 5, e.job("j").Remaining)
+				require.JSONEq(t, `{"n":1}`, string(e.job("j").Data))
+				for _, limit := range []string{"a", "b", "c"} {
+					held := !e.info(limit).HeldUntil.IsZero()
+					require.Equal(t, strings.Contains(strings.Join(c.held, ""), limit), held, limit)
+				}
+				require.Empty(t, e.info("a").Running)
+				require.Empty(t, e.popped("q", 1))
+				e.clock.Advance(29 * time.Second)
+				require.Empty(t, e.popped("q", 1))
+				e.clock.Advance(time.Second)
+				require.Equal(t, "j", e.popped("q", 1))
+			})
+		})
+	}
+}
+
+func TestPopByJidObeysLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "a b", "api")
+		pop := func(jid string) string {
+			reply, err := e.Run(t.Context(), "popByJid", jid, "q", jid, "w1")
+			require.NoError(t, err)
+			return reply.(string)
+		}
+		require.Contains(t, pop("b"), `"jid":"b"`)
+		score, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "a").Result()
+		require.NoError(t, err)
+		require.Equal(t, "[{}]", pop("a"))
+		require.Equal(t, "api", e.job("a").Parked)
+		require.NoError(t, e.job("b").Complete(t.Context()))
+		again, err := e.rdb.ZScore(t.Context(), "ql:q:q-work", "a").Result()
+		require.NoError(t, err)
+		require.Equal(t, score, again)
+		require.Contains(t, pop("a"), `"jid":"a"`)
+	})
+}
+
+func TestAQueueStartsNoMoreThanItsMaxRate(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		queue := e.Queue("q")
+		e.set(qless.ConfigHeartbeat, 3600)
+		require.NoError(t, queue.SetMaxRate(t.Context(), 3, time.Minute))
+		n, per, err := queue.MaxRate(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+		require.Equal(t, time.Minute, per)
+		for i := range 9 {
+			e.put("q", qless.JID(fmt.Sprint("j", i)))
+			e.clock.Advance(time.Second)
+		}
+		require.Equal(t, "j0 j1", e.popped("q", 2))
+		e.clock.Advance(10 * time.Second)
+		require.Equal(t, "j2", e.popped("q", 10))
+		require.Equal(t, 6, e.counts("q").Waiting)
+
+		reserve := func() (wait float64, count int) {
+			reply, err := e.Run(t.Context(), "reserve", "", "w2", 16, "ordered", 0, 300, "", 4, "q")
+			require.NoError(t, err)
+			wait, err = strconv.ParseFloat(reply.([]any)[1].(string), 64)
+			require.NoError(t, err)
+			return wait, max(len(reply.([]any))-5, 0)
+		}
+		wait, count := reserve()
+		require.InDelta(t, 50, wait, 0.001, "it is told when to ask again")
+		require.Zero(t, count)
+		e.clock.Advance(50 * time.Second)
+		wait, count = reserve()
+		require.InDelta(t, 10, wait, 0.001)
+		require.Equal(t, 2, count)
+		e.clock.Advance(10 * time.Second)
+		_, count = reserve()
+		require.Equal(t, 1, count)
+
+		require.NoError(t, queue.SetMaxRate(t.Context(), 0, 0))
+		n, _, err = queue.MaxRate(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+		_, count = reserve()
+		require.Equal(t, 3, count)
+	})
+}
+
+func TestAQueueTellsWhenItsMaxRateAllowsTheNextStart(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		queue := e.Queue("q")
+		next := func() time.Time {
+			t.Helper()
+			next, err := queue.NextStart(t.Context())
+			require.NoError(t, err)
+			return next
+		}
+		require.Zero(t, next(), "without a max-rate")
+		require.NoError(t, queue.SetMaxRate(t.Context(), 2, time.Minute))
+		e.put("q")
+		e.put("q")
+		e.pop("q")
+		require.Zero(t, next(), "there is room for another one")
+		e.clock.Advance(10 * time.Second)
+		e.pop("q")
+		require.WithinDuration(t, noon.Add(time.Minute), next(), time.Millisecond)
+		e.clock.Advance(50 * time.Second)
+		require.Zero(t, next())
+		require.NoError(t, e.Config().SetRaw(t.Context(), "q-max-rate", "nonsense"))
+		require.Zero(t, next())
+		requireCode(t, qless.ErrInvalid, errOf(e.Queue("").NextStart(t.Context())))
+	})
+}
+
+func TestMaxRatesThatMakeNoSense(t *testing.T) {
+	e := newEnv(t)
+	for _, value := range []any{"", "x", "1", "1/", "/1", "0/1", "-1/1", "1/0", "1/-1", "1.5/1", "1/NaN", "1/1e99", 5, time.Second} {
+		requireCode(t, qless.ErrInvalid, e.Config().Set(t.Context(), "q-max-rate", value))
+	}
+	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), -2, time.Second))
+	requireCode(t, qless.ErrInvalid, e.Queue("q").SetMaxRate(t.Context(), 1, 0))
+	e.put("q")
+	require.NoError(t, e.Config().SetRaw(t.Context(), "q-max-rate", "nonsense"))
+	n, _, err := e.Queue("q").MaxRate(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Len(t, e.pops("q", 10), 1, "nonsense is no limit")
+}
+
+func TestLimitsThatMakeNoSense(t *testing.T) {
+	e := newEnv(t)
+	names := []string{"", " ", "a b", "a\n", "a\x00", "\xff", "a\u00a0b", strings.Repeat("x", 201)}
+	var nine []string
+	for i := range 9 {
+		nine = append(nine, fmt.Sprint(i))
+	}
+	e.unchanged(func() {
+		for _, name := range names {
+			limit := e.Limit(name)
+			requireCode(t, qless.ErrInvalid, limit.Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
+			requireCode(t, qless.ErrInvalid, limit.Delete(t.Context()))
+			requireCode(t, qless.ErrInvalid, limit.Hold(t.Context(), time.Second))
+			requireCode(t, qless.ErrInvalid, errOf(limit.Info(t.Context())))
+		}
+		for _, limits := range append([][]string{nil, nine, {"a", "b", "a"}}, names) {
+			requireCode(t, qless.ErrInvalid, errOf(e.Queue("q").Put(t.Context(), "K", nil, qless.Limits(limits...))))
+		}
+		for _, config := range []qless.LimitConfig{
+			{}, {Concurrency: -1}, {Rate: -1, Per: time.Second}, {Rate: 1}, {Per: time.Second},
+			{Concurrency: 1, Per: time.Second}, {Rate: 1, Per: time.Microsecond}, {Rate: 1, Per: -time.Second},
+			{Rate: 1, Per: math.MaxInt64}, {Rate: 1_000_001, Per: time.Hour},
+		} {
+			requireCode(t, qless.ErrInvalid, e.Limit("a").Set(t.Context(), config))
+		}
+		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), -1))
+		requireCode(t, qless.ErrInvalid, e.Limit("a").Hold(t.Context(), math.MaxInt64))
+		requireCode(t, qless.ErrInvalid, errOf(e.Limits(t.Context(), qless.Range{Offset: -1})))
+		for _, stored := range []string{`c|{"c":[]}`, `c|{}`, `c|{"c":["a","a"]}`, `c|{"c":["a b"]}`, `c|{"c":[1]}`, `c|{"c":"a"}`} {
+			_, err := e.Run(t.Context(), "put", "j", "", "q", "j", "K", "{}", 0, "o", stored)
+			requireCode(t, qless.ErrInvalid, err)
+		}
+	})
+}
+
+// Damaged limits are no limits: no job is kept from its worker by them.
+func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
+	for name, damage := range map[string]func(ctx context.Context, e *env){
+		"definition": func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:x:limits", "api", "nonsense") },
+		"hold":       func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:x:limits", "api hold", "x") },
+		"hash":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limits", "x", 0) },
+		"held":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:held", "x", 0) },
+		"starts":     func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:starts", "x", 0) },
+		"wait":       func(ctx context.Context, e *env) { e.rdb.Set(ctx, "ql:x:limit:api:wait", "x", 0) },
+		"options":    func(ctx context.Context, e *env) { e.rdb.HSet(ctx, "ql:j:a", "x:o", `c|{"c":{"x":`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.limit("api", qless.LimitConfig{Concurrency: 2, Rate: 2, Per: time.Minute})
+				e.putLimited("q", "a b", "api")
+				damage(t.Context(), e)
+				require.Equal(t, "a b", e.popped("q", 10))
+				require.NoError(t, e.job("a").Complete(t.Context()))
+				require.NoError(t, e.job("b").Fail(t.Context(), "g", "m"))
+			})
+		})
+	}
+}
+
+func TestASlotGoesToNoJobOfAPausedQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 1)
+		e.putLimited("q", "first", "api")
+		first := e.pop("q")
+		e.putLimited("paused", "best", "api")
+		e.putLimited("q", "second", "api")
+		require.Empty(t, e.pops("paused", 1))
+		require.Empty(t, e.pops("q", 1))
+		require.NoError(t, e.Queue("paused").Pause(t.Context()))
+		require.NoError(t, first.Complete(t.Context()))
+		require.Equal(t, "api", e.job("best").Parked)
+		require.Equal(t, []string{"second"}, jids(e.pops("q", 1)))
+		require.NoError(t, e.Queue("paused").Unpause(t.Context()))
+		require.NoError(t, e.job("second").Complete(t.Context()))
+		require.Equal(t, []string{"best"}, jids(e.pops("paused", 1)))
+	})
+}

@@ -1,0 +1,300 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func (e *env) overview(query qless.OverviewQuery) qless.Overview {
+	e.t.Helper()
+	var o qless.Overview
+	e.unchanged(func() {
+		var err error
+		o, err = e.Overview(e.t.Context(), query)
+		require.NoError(e.t, err)
+	})
+	return o
+}
+
+// timeless is an overview without what depends on when it was made.
+func timeless(o qless.Overview) qless.Overview {
+	o.Time = time.Time{}
+	for i := range o.Queues {
+		if o.Queues[i].Oldest > 0 {
+			o.Queues[i].Oldest = o.Queues[i].Oldest.Round(time.Second)
+		}
+	}
+	return o
+}
+
+// furnish puts jobs in every state into the queue q, and others into quiet and busy.
+func (e *env) furnish() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	queue := e.Queue("q")
+	require.NoError(e.t, e.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
+	require.NoError(e.t, e.Limit("rate").Set(ctx, qless.LimitConfig{Rate: 2, Per: time.Minute}))
+	require.NoError(e.t, e.Limit("api").Hold(ctx, time.Hour))
+	require.NoError(e.t, e.Limit("api").Hold(ctx, 0))
+	require.NoError(e.t, queue.SetMaxConcurrency(ctx, 7))
+	e.work("q", 2*time.Second, 3*time.Second)
+	e.work("q", 90*time.Second, 2*time.Hour)
+	e.fail("q", "group")
+	e.fail("q", "group")
+	e.fail("q", "another")
+	e.put("busy", qless.Limits("api"))
+	e.put("busy", qless.Limits("api"))
+	e.pop("busy")
+	e.put("q")
+	e.pop("q")
+	e.clock.Advance(2 * time.Minute)
+	e.put("q", qless.Priority(3))
+	e.pop("q")
+	e.put("q", qless.JID("first"))
+	e.clock.Advance(30 * time.Second)
+	e.put("q", qless.Priority(5))
+	e.put("q", qless.Delay(time.Second))
+	e.put("q", qless.Delay(time.Hour))
+	e.put("q", qless.DependsOn("first"))
+	require.NoError(e.t, errOf(queue.Recur(ctx, "K", nil, time.Hour, qless.JID("r"), qless.Offset(time.Hour))))
+	e.clock.Advance(2 * time.Second)
+	require.NoError(e.t, e.Queue("quiet").Pause(ctx))
+	e.put("quiet")
+}
+
+func TestAnOverviewIsWhatTheOtherCallsTell(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.furnish()
+		ctx := t.Context()
+		o := e.overview(qless.OverviewQuery{StatsOf: []string{"q", "busy", "nowhere"}})
+
+		require.WithinDuration(t, e.clock.Now(), o.Time, time.Second)
+		require.Empty(t, o.Damaged)
+		for _, name := range []string{"q", "busy", "nowhere"} {
+			require.Equal(t, e.stats(name, e.clock.Now()), o.Stats[name], name)
+		}
+		groups, err := e.FailureGroups(ctx)
+		require.NoError(t, err)
+		require.Equal(t, groups, o.FailureGroups)
+		require.Equal(t, map[string]int{"another": 1, "group": 2}, o.FailureGroups)
+		workers, err := e.Workers(ctx)
+		require.NoError(t, err)
+		require.Equal(t, len(workers), o.Workers)
+		require.Equal(t, []qless.LimitOverview{
+			{NamedLimit: qless.NamedLimit{Name: "api", Config: qless.LimitConfig{Concurrency: 1}}, Used: 1},
+			{NamedLimit: qless.NamedLimit{
+				Name: "rate", Config: qless.LimitConfig{Rate: 2, Per: time.Minute},
+			}},
+		}, o.Limits)
+
+		counts, err := e.Queues(ctx, qless.IncludeLatency) // moves what is due
+		require.NoError(t, err)
+		require.Equal(t, len(counts), o.Total)
+		require.Len(t, o.Queues, len(counts))
+		for i, want := range counts {
+			require.InDelta(t, want.Latency.Oldest.Seconds(), o.Queues[i].Oldest.Seconds(), 2e-3, want.Name)
+			want.Latency = nil
+			require.Equal(t, want, o.Queues[i].QueueCounts)
+		}
+		require.Equal(t, 7, o.Queues[0].MaxConcurrency)
+		require.Zero(t, o.Queues[1].MaxConcurrency)
+	})
+}
+
+func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
+	const minute = time.Minute
+	for name, do := range map[string]func(e *env){
+		"of several": func(e *env) {
+			e.put("q")
+			e.clock.Advance(minute)
+			e.put("q")
+		},
+		"of a lower priority": func(e *env) {
+			e.put("q", qless.Priority(-2))
+			e.clock.Advance(minute)
+			e.put("q", qless.Priority(2))
+		},
+		"that was timed out": func(e *env) {
+			e.put("q", qless.Priority(2))
+			job := e.pop("q")
+			e.put("q")
+			e.clock.Advance(minute)
+			require.NoError(e.t, job.Timeout(e.t.Context()))
+		},
+		"that was released": func(e *env) {
+			e.put("q")
+			e.clock.Advance(minute)
+			job := e.pop("q")
+			e.clock.Advance(minute)
+			require.NoError(e.t, job.Release(e.t.Context(), 0))
+		},
+		"that takes turns": func(e *env) {
+			e.put("q", qless.Fair("a"))
+			e.clock.Advance(minute)
+			e.put("q", qless.Fair("b"))
+		},
+		"with and without turns": func(e *env) {
+			e.put("q", qless.Fair("a"))
+			e.clock.Advance(minute)
+			e.put("q")
+		},
+		"that is due": func(e *env) {
+			e.put("q", qless.Delay(minute))
+			e.clock.Advance(3 * minute)
+			e.put("q")
+		},
+		"that is put by a recurring one": func(e *env) {
+			require.NoError(e.t, errOf(e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour)))
+			e.clock.Advance(minute)
+		},
+		"of a queue that has none": func(e *env) {
+			e.put("q")
+			e.pop("q")
+			e.clock.Advance(minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			do(e)
+			e.clock.Advance(minute)
+			want := e.latency().Oldest
+			require.Equal(t, want, e.overview(qless.OverviewQuery{}).Queues[0].Oldest.Round(time.Second))
+		})
+	}
+}
+
+func TestADamagedKeyCostsAnOverviewOnlyItsOwnFigures(t *testing.T) {
+	e := newEnv(t)
+	e.furnish()
+	day := fmt.Sprint(e.clock.Now().Truncate(day).Unix())
+	query := qless.OverviewQuery{StatsOf: []string{"q", "busy"}}
+	whole := timeless(e.overview(query))
+	for key, damage := range map[string]func(o *qless.Overview){
+		"ql:q:q-work":      func(o *qless.Overview) { o.Queues[0].Waiting, o.Queues[0].Oldest = -1, -1 },
+		"ql:q:q-locks":     func(o *qless.Overview) { o.Queues[0].Running, o.Queues[0].Stalled = -1, -1 },
+		"ql:q:q-depends":   func(o *qless.Overview) { o.Queues[0].Depends = -1 },
+		"ql:q:q-recur":     func(o *qless.Overview) { o.Queues[0].Recurring, o.Queues[0].Oldest = -1, -1 },
+		"ql:paused_queues": func(o *qless.Overview) { o.Queues[2].Paused = false },
+		"ql:config":        func(o *qless.Overview) { o.Queues[0].MaxConcurrency = 0 },
+		"ql:workers":       func(o *qless.Overview) { o.Workers = -1 },
+		"ql:failures":      func(o *qless.Overview) { o.FailureGroups = map[string]int{} },
+		"ql:f:group":       func(o *qless.Overview) { delete(o.FailureGroups, "group") },
+		"ql:x:limits":      func(o *qless.Overview) { o.Limits = []qless.LimitOverview{} },
+
+		"ql:x:limit:api:held":           func(o *qless.Overview) { o.Limits[0].Used = -1 },
+		"ql:x:limit:rate:wait":          func(o *qless.Overview) { o.Limits[1].Parked = -1 },
+		"ql:s:run:" + day + ":q":        func(o *qless.Overview) { delete(o.Stats, "q") },
+		"ql:s:stats:" + day + ":q":      func(o *qless.Overview) { delete(o.Stats, "q") },
+		"ql:x:queues":                   func(*qless.Overview) {},
+		"ql:s:wait:" + day + ":nowhere": nil, // is not read
+	} {
+		t.Run(key, func(t *testing.T) {
+			backup, err := e.rdb.Dump(t.Context(), key).Result()
+			there := err == nil
+			require.NoError(t, e.rdb.Set(t.Context(), key, "damaged", 0).Err())
+			t.Cleanup(func() {
+				ctx := context.Background()
+				require.NoError(t, e.rdb.Del(ctx, key).Err())
+				if there {
+					require.NoError(t, e.rdb.Restore(ctx, key, 0, backup).Err())
+				}
+			})
+			want := whole
+			want.Queues = append([]qless.QueueOverview{}, whole.Queues...)
+			want.Limits = append([]qless.LimitOverview{}, whole.Limits...)
+			want.Stats = map[string]qless.Stats{"q": whole.Stats["q"], "busy": whole.Stats["busy"]}
+			want.FailureGroups = map[string]int{"another": 1, "group": 2}
+			if damage != nil {
+				damage(&want)
+				want.Damaged = []string{key}
+			}
+			got := timeless(e.overview(query))
+			if key == "ql:config" {
+				got.Damaged = got.Damaged[:1] // it is read twice
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// What the header of lua/overview.lua and docs/metrics.md say.
+func TestCommandsThatAnOverviewCosts(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	cost := func(query qless.OverviewQuery) int {
+		return len(e.server.Commands(t, func() { require.NoError(t, errOf(e.Overview(ctx, query))) }))
+	}
+	empty := cost(qless.OverviewQuery{})
+	require.LessOrEqual(t, empty, 9)
+	const queues = 40
+	for i := range queues {
+		name := fmt.Sprint("q", i)
+		e.put(name)
+		e.put(name)
+		e.put(name, qless.Delay(time.Hour))
+		e.pop(name)
+	}
+	for i := range queues {
+		require.NoError(t, e.rdb.ZAdd(ctx, "ql:queues", zmember(1, fmt.Sprint("idle", i))).Err())
+	}
+	e.fail("q0", "g")
+	require.NoError(t, e.Limit("l").Set(ctx, qless.LimitConfig{Rate: 1, Per: time.Second}))
+	require.InDelta(t, empty+3+5+queues*(4+3)+queues, cost(qless.OverviewQuery{}), 4)
+	names := []string{"q1", "q2", "q3"}
+	require.InDelta(t, empty+3+3*4, cost(qless.OverviewQuery{Queues: -1, StatsOf: names}), 4)
+}
+
+func TestAnOverviewIsReadInPages(t *testing.T) {
+	e := newEnv(t)
+	const queues = 450
+	names := make([]string, queues)
+	for i := range queues {
+		names[i] = fmt.Sprintf("q%03d", i)
+		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:queues", zmember(float64(i), names[i])).Err())
+	}
+	for _, wanted := range []struct{ query, queues, scripts int }{
+		{0, queues, 3}, {-1, 0, 1}, {1, 1, 1}, {200, 200, 1}, {201, 201, 2}, {1000, queues, 3},
+	} {
+		calls := 0
+		client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { calls++ }))
+		o, err := client.Overview(t.Context(), qless.OverviewQuery{Queues: wanted.query})
+		require.NoError(t, err)
+		require.Equal(t, queues, o.Total)
+		require.Equal(t, wanted.scripts, calls)
+		require.Len(t, o.Queues, wanted.queues)
+		for i := range o.Queues {
+			require.Equal(t, names[i], o.Queues[i].Name)
+		}
+	}
+	o := e.overview(qless.OverviewQuery{Queues: -1, StatsOf: names})
+	require.Len(t, o.Stats, queues)
+}
+
+func TestAnOverviewChecksWhatIsAsked(t *testing.T) {
+	e := newEnv(t)
+	for _, query := range []qless.OverviewQuery{{Queues: -2}, {StatsOf: []string{""}}} {
+		requireCode(t, qless.ErrInvalid, errOf(e.Overview(t.Context(), query)))
+	}
+}
+
+func TestAnOverviewPassesOverTheFirstQueues(t *testing.T) {
+	e := newEnv(t)
+	for i := range 5 {
+		e.put(fmt.Sprint("q", i))
+		e.clock.Advance(time.Second)
+	}
+	e.fail("q0", "g")
+	o := e.overview(qless.OverviewQuery{From: 2, Queues: 2})
+	require.Equal(t, 5, o.Total)
+	require.Equal(t, []string{"q2", "q3"}, []string{o.Queues[0].Name, o.Queues[1].Name})
+	require.Len(t, o.Queues, 2)
+	require.Equal(t, map[string]int{"g": 1}, o.FailureGroups)
+	require.Empty(t, e.overview(qless.OverviewQuery{From: 7}).Queues)
+	require.ErrorIs(t, errOf(e.Overview(t.Context(), qless.OverviewQuery{From: -1})), qless.ErrInvalid)
+}

@@ -1,0 +1,380 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// A delivery is what a call of Receive has returned.
+type delivery struct {
+	jobs []*qless.Job
+	err  error
+}
+
+// receives begins to receive jobs, and returns when the server knows that.
+func (e *env) receives(ctx context.Context, config qless.ReceiveConfig) chan delivery {
+	e.t.Helper()
+	e.t.Cleanup(func() { _ = e.Close() })
+	before := e.rdb.SCard(ctx, "ql:x:idle").Val()
+	got := make(chan delivery, 1)
+	go func() {
+		jobs, err := e.Receive(ctx, config)
+		got <- delivery{jobs, err}
+	}()
+	testkit.Until(e.t, "the call is idle", func() bool {
+		return e.rdb.SCard(ctx, "ql:x:idle").Val() > before || len(got) > 0
+	})
+	return got
+}
+
+// received returns the jobs that there are.
+func (e *env) received(config qless.ReceiveConfig) []*qless.Job {
+	e.t.Helper()
+	config.NoWait = true
+	jobs, err := e.Receive(e.t.Context(), config)
+	require.NoError(e.t, err)
+	return jobs
+}
+
+func TestAReceiveReturnsTheJobsThatThereAre(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    func(e *env)
+		config qless.ReceiveConfig
+		jids   string
+	}{
+		"one":            {nil, qless.ReceiveConfig{Queues: []string{"p"}}, "p1"},
+		"no more":        {nil, qless.ReceiveConfig{Queues: []string{"p"}, Count: 9}, "p1 p2 p3"},
+		"none":           {nil, qless.ReceiveConfig{Queues: []string{"empty"}}, ""},
+		"strict":         {nil, qless.ReceiveConfig{Queues: []string{"q", "empty", "p"}, Count: 5}, "q1 q2 q3 p1 p2"},
+		"round-robin":    {nil, qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderRoundRobin, Count: 3}, "p1 q1 p2"},
+		"a queue twice":  {nil, qless.ReceiveConfig{Queues: []string{"q", "q"}, Count: 9}, "q1 q2 q3"},
+		"by priority":    {func(e *env) { e.put("p", qless.JID("p0"), qless.Priority(1)) }, qless.ReceiveConfig{Queues: []string{"p"}}, "p0"},
+		"a paused queue": {func(e *env) { require.NoError(e.t, e.Queue("p").Pause(e.t.Context())) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 2}, "q1 q2"},
+		"a limit":        {func(e *env) { e.set("p-max-concurrency", 2) }, qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3}, "p1 p2 q1"},
+		"a job that fell due": {func(e *env) {
+			e.put("d", qless.JID("d1"), qless.Delay(time.Minute))
+			e.clock.Advance(time.Minute)
+		}, qless.ReceiveConfig{Queues: []string{"d"}}, "d1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				defer e.Close()
+				for i := 1; i <= 3; i++ {
+					e.put("p", qless.JID(fmt.Sprint("p", i)))
+					e.put("q", qless.JID(fmt.Sprint("q", i)))
+					e.clock.Advance(time.Second)
+				}
+				if c.set != nil {
+					c.set(e)
+				}
+				require.Equal(t, c.jids, strings.Join(jids(e.received(c.config)), " "))
+			})
+		})
+	}
+}
+
+func TestAShuffledReceiveTakesFromAllQueues(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		defer e.Close()
+		first := map[string]int{}
+		for range 60 {
+			e.put("p")
+			e.put("q")
+		}
+		for range 60 {
+			jobs := e.received(qless.ReceiveConfig{Queues: []string{"p", "q"}, Order: qless.OrderShuffled})
+			require.Len(t, jobs, 1)
+			first[jobs[0].Queue]++
+		}
+		require.Len(t, first, 2)
+	})
+}
+
+func TestTheLocksOfAReceive(t *testing.T) {
+	for name, c := range map[string]struct {
+		config  time.Duration
+		options []qless.PutOption
+		want    time.Duration
+	}{
+		"of the queue":                    {0, nil, time.Minute},
+		"of the job":                      {0, []qless.PutOption{qless.LockTime(time.Hour)}, time.Hour},
+		"of the call":                     {5 * time.Second, nil, 5 * time.Second},
+		"of the call, whatever a job has": {5 * time.Second, []qless.PutOption{qless.LockTime(time.Hour)}, 5 * time.Second},
+		"none":                            {-1, nil, 0},
+		"short":                           {time.Millisecond, nil, time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				defer e.Close()
+				e.put("q", append(c.options, qless.JID("j"))...)
+				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}, LockTime: c.config})
+				require.Equal(t, []string{"j"}, jids(jobs))
+				require.Equal(t, "w1", jobs[0].Worker)
+				stored := e.job("j")
+				require.Equal(t, "w1", stored.Worker)
+				require.WithinDuration(t, e.clock.Now().Add(c.want), stored.Expires, time.Millisecond/2)
+				require.WithinDuration(t, time.Now().Add(c.want), jobs[0].Expires, patience)
+				workers, err := e.Workers(t.Context())
+				require.NoError(t, err)
+				require.Len(t, workers, 1, "the name under which it waits is no worker's")
+				e.clock.Advance(c.want + time.Minute)
+				again := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
+				require.Equal(t, c.config != 0 || c.options != nil, len(again) == 1, "only the queue's locks have a grace period")
+			})
+		})
+	}
+}
+
+func TestWhatIsReceivedCanBeEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   func(ctx context.Context, job *qless.Job) error
+		state qless.State
+	}{
+		"complete":  {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, qless.StateComplete},
+		"next":      {func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "p") }, qless.StateWaiting},
+		"fail":      {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, qless.StateFailed},
+		"retry":     {func(ctx context.Context, job *qless.Job) error { return errOf(job.Retry(ctx)) }, qless.StateWaiting},
+		"release":   {func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) }, qless.StateWaiting},
+		"heartbeat": {func(ctx context.Context, job *qless.Job) error { return errOf(job.Heartbeat(ctx)) }, qless.StateRunning},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				defer e.Close()
+				e.put("q", qless.JID("j"))
+				jobs := e.received(qless.ReceiveConfig{Queues: []string{"q"}})
+				require.NoError(t, c.end(t.Context(), jobs[0]))
+				require.Equal(t, c.state, e.job("j").State)
+			})
+		})
+	}
+}
+
+func TestAReceiveWaitsForAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"p", "q"}, Count: 3})
+		jid := e.put("q")
+		end := testkit.Soon(t, "a job", got)
+		require.NoError(t, end.err)
+		require.Equal(t, []string{jid}, jids(end.jobs))
+		testkit.Until(t, "nobody is idle", func() bool {
+			return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0
+		})
+	})
+}
+
+func TestTheOldestReceiveComesFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		var calls []chan delivery
+		for i := range 3 {
+			config := qless.ReceiveConfig{Queues: []string{"q"}, Count: 1 + i%2}
+			if i == 0 {
+				calls = append(calls, e.receives(t.Context(), config))
+				continue
+			}
+			asked := e.rdb.ZScore(t.Context(), "ql:workers", "w1").Val()
+			e.clock.Advance(time.Second)
+			got := make(chan delivery, 1)
+			go func() {
+				jobs, err := e.Receive(t.Context(), config)
+				got <- delivery{jobs, err}
+			}()
+			testkit.Until(t, "the server was asked", func() bool {
+				return e.rdb.ZScore(t.Context(), "ql:workers", "w1").Val() > asked
+			})
+			calls = append(calls, got)
+		}
+		for i := range 3 {
+			jid := e.put("q")
+			end := testkit.Soon(t, "a job", calls[i])
+			require.NoError(t, end.err)
+			require.Equal(t, []string{jid}, jids(end.jobs))
+		}
+	})
+}
+
+func TestAReceiveEndsWithItsContext(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		ctx, cancel := context.WithCancel(t.Context())
+		got := e.receives(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+		cancel()
+		end := testkit.Soon(t, "an error", got)
+		requireCode(t, qless.ErrUnavailable, end.err)
+		require.ErrorIs(t, end.err, context.Canceled)
+		testkit.Until(t, "nobody is idle", func() bool {
+			return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0
+		})
+		e.put("q", qless.JID("j"))
+		require.Equal(t, qless.StateWaiting, e.job("j").State)
+		_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, qless.StateWaiting, e.job("j").State)
+	})
+}
+
+func TestAReceiveEndsWhenTheClientIsClosed(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}})
+		require.NoError(t, e.Close())
+		end := testkit.Soon(t, "an error", got)
+		requireCode(t, qless.ErrUnavailable, end.err)
+		require.ErrorIs(t, end.err, redis.ErrClosed)
+		require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:idle*").Val(), "it has left")
+		requireCode(t, qless.ErrUnavailable, errOf(e.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}})))
+		require.NoError(t, e.Close())
+	})
+}
+
+func TestAnInvalidReceive(t *testing.T) {
+	client := offline(t)
+	many := slices.Repeat([]string{"q"}, 1001)
+	for name, config := range map[string]qless.ReceiveConfig{
+		"Queues is empty":    {},
+		"Queues has 1001":    {Queues: many},
+		"name is empty":      {Queues: []string{""}},
+		"is not UTF-8":       {Queues: []string{"\xff"}},
+		"has a pattern":      {Queues: []string{"a*"}},
+		"pattern: \"!":       {Queues: []string{"a", "!b"}},
+		"Order \"random\"":   {Queues: []string{"q"}, Order: "random"},
+		"Count -1":           {Queues: []string{"q"}, Count: -1},
+		"Count 1001":         {Queues: []string{"q"}, Count: 1001},
+		"LockTime 1µs":       {Queues: []string{"q"}, LockTime: time.Microsecond},
+		"LockTime 24h0m0":    {Queues: []string{"q"}, LockTime: 24*time.Hour + 1},
+		"LockTime -2ns":      {Queues: []string{"q"}, LockTime: -2},
+		"PollInterval -1ns":  {Queues: []string{"q"}, PollInterval: -1},
+		"PollInterval 100ns": {Queues: []string{"q"}, PollInterval: 100},
+	} {
+		_, err := client.Receive(t.Context(), config)
+		require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, name)
+	}
+}
+
+// The calls of one kind share what they ask, and all share a subscription and a name.
+func TestReceivesShareASubscription(t *testing.T) {
+	e := newEnv(t)
+	before := len(e.rdb.ClientList(t.Context()).Val())
+	var calls []chan delivery
+	for i := range 5 {
+		calls = append(calls, e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{fmt.Sprint("q", i)}}))
+	}
+	subscribed := strings.Count(e.rdb.ClientList(t.Context()).Val(), " cmd=subscribe")
+	require.Equal(t, 1, subscribed)
+	require.NotZero(t, before)
+	for i, got := range calls {
+		jid := e.put(fmt.Sprint("q", i))
+		require.Equal(t, []string{jid}, jids(testkit.Soon(t, "a job", got).jobs))
+	}
+}
+
+func TestAReceiveHearsOfWhatOtherClientsPut(t *testing.T) {
+	e := newEnv(t)
+	got := e.receives(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, PollInterval: time.Hour})
+	testkit.Until(t, "it listens for other clients", func() bool {
+		return e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1
+	})
+	e.stockPut("q", "j")
+	require.Equal(t, []string{"j"}, jids(testkit.Soon(t, "a job", got).jobs))
+	require.NoError(t, e.Close())
+	require.Zero(t, e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+}
+
+// stockPut does what the script of another client does, which wakes no worker.
+func (e *env) stockPut(queue, jid string) {
+	e.t.Helper()
+	e.put("elsewhere", qless.JID(jid))
+	ctx := e.t.Context()
+	require.NoError(e.t, e.rdb.Del(ctx, "ql:q:elsewhere-work").Err())
+	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "queue", queue).Err())
+	require.NoError(e.t, e.rdb.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid)).Err())
+	told := fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue)
+	require.NoError(e.t, e.rdb.Publish(ctx, "ql:log", told).Err())
+}
+
+// received returns the calls "receive" that an observer has seen, without their times.
+func received(t *testing.T, seen *observer) []qless.Call {
+	t.Helper()
+	calls := slices.DeleteFunc(seen.take(), func(c qless.Call) bool { return c.Command != "receive" })
+	for i := range calls {
+		require.Positive(t, calls[i].Duration)
+		calls[i].Duration = 0
+	}
+	return calls
+}
+
+func TestTheObserverIsToldOfEachReceive(t *testing.T) {
+	var seen observer
+	e := newEnv(t, qless.WithObserver(seen.observe))
+	defer func() { _ = e.Close() }()
+	ctx := t.Context()
+	receive := func(count int, queues ...string) error {
+		_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: queues, Count: count, NoWait: true})
+		return err
+	}
+	put := func(queue, klass, jid string) {
+		_, err := e.Queue(queue).Put(ctx, klass, nil, qless.JID(jid))
+		require.NoError(t, err)
+	}
+	put("q", "K", "a")
+	require.NoError(t, receive(1, "q", "r"))
+	put("q", "K", "b")
+	put("q", "L", "c")
+	require.NoError(t, receive(10, "q"))
+	put("q", "K", "d")
+	put("r", "K", "e")
+	require.NoError(t, receive(10, "q", "r"))
+	require.NoError(t, receive(1, "q"))
+	require.NoError(t, receive(1, "q", "r"))
+	require.ErrorIs(t, receive(1), qless.ErrInvalid)
+	require.Equal(t, []qless.Call{
+		{Command: "receive", Queue: "q", Klass: "K", JID: "a", Count: 1},
+		{Command: "receive", Queue: "q", Count: 2},
+		{Command: "receive", Klass: "K", Count: 2},
+		{Command: "receive", Queue: "q"},
+		{Command: "receive"},
+	}, received(t, &seen), "what is refused by itself is no call")
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := e.Receive(ended, qless.ReceiveConfig{Queues: []string{"q"}})
+	require.Equal(t, []qless.Call{{Command: "receive", Queue: "q", Err: err}}, received(t, &seen))
+}
+
+func TestCallsThatReceiveTogetherHaveTheirOwnContexts(t *testing.T) {
+	type key struct{}
+	var mu sync.Mutex
+	got := map[any]int{}
+	e := newEnv(t, qless.WithObserver(func(ctx context.Context, call qless.Call) {
+		if call.Command == "receive" {
+			mu.Lock()
+			defer mu.Unlock()
+			got[ctx.Value(key{})] += call.Count
+		}
+	}))
+	defer func() { _ = e.Close() }()
+	const calls = 5
+	var all sync.WaitGroup
+	for i := range calls {
+		all.Go(func() {
+			ctx := context.WithValue(t.Context(), key{}, i)
+			_, err := e.Receive(ctx, qless.ReceiveConfig{Queues: []string{"q"}})
+			assert.NoError(t, err)
+		})
+	}
+	for range calls {
+		_, err := e.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+	}
+	all.Wait()
+	require.Equal(t, map[any]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, got)
+}

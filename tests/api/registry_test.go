@@ -1,0 +1,134 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// register has a worker register as its script does, some seconds after it has started.
+func (e *env) register(worker string, age int, info string) {
+	e.t.Helper()
+	_, err := e.Run(e.t.Context(), "worker.register", "", worker, fmt.Sprint(age), info)
+	require.NoError(e.t, err)
+}
+
+// infos returns what the workers that are listed say of themselves, by name.
+func (e *env) infos() map[string]*qless.WorkerInfo {
+	e.t.Helper()
+	workers, err := e.Workers(e.t.Context())
+	require.NoError(e.t, err)
+	all := map[string]*qless.WorkerInfo{}
+	for _, w := range workers {
+		all[w.Name] = w.Info
+	}
+	require.Len(e.t, all, len(workers))
+	return all
+}
+
+func TestWorkersAreListedWithWhatTheySayOfThemselves(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q")
+		require.Len(t, e.pops("q", 1), 1) // by w1, which says nothing
+		e.clock.Advance(time.Second)
+		e.register("idle", 60, `{"queues":["a","b-*"],"klasses":["K"],"slots":7,"language":"rust",`+
+			`"version":"v3","host":"h","pid":12,"paused":true,"more":[1]}`)
+		workers, err := e.Workers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"idle", "w1"}, []string{workers[0].Name, workers[1].Name}, "the latest first")
+		require.Equal(t, qless.WorkerCounts{Name: "w1", Jobs: 1}, workers[1])
+		now := noon.Add(time.Second)
+		info := workers[0].Info
+		require.WithinDuration(t, now, info.Seen, time.Millisecond)
+		require.Equal(t, time.Minute, info.Seen.Sub(info.Started))
+		require.Equal(t, &qless.WorkerInfo{
+			Queues: []string{"a", "b-*"}, Klasses: []string{"K"}, Slots: 7, Language: "rust",
+			Version: "v3", Host: "h", PID: 12, Paused: true, Seen: info.Seen, Started: info.Started,
+		}, info)
+
+		var again qless.WorkerCounts
+		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, workers[0])), &again))
+		require.JSONEq(t, jsonOf(t, workers[0]), jsonOf(t, again))
+	})
+}
+
+func TestAWorkerThatNoLongerRegistersLosesItsInfo(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.register("w", 0, `{"queues":["q"]}`)
+		ttl := e.rdb.TTL(t.Context(), "ql:x:worker:w").Val()
+		require.InDelta(t, 150, ttl.Seconds(), 5)
+		e.clock.Advance(149 * time.Second)
+		require.NotNil(t, e.infos()["w"])
+		e.clock.Advance(2 * time.Second)
+		require.Equal(t, map[string]*qless.WorkerInfo{"w": nil}, e.infos(), "it is still listed")
+		e.register("w", 151, `{"queues":["q"]}`)
+		require.NotNil(t, e.infos()["w"])
+		e.clock.Advance(25 * time.Hour)
+		require.Empty(t, e.infos())
+	})
+}
+
+func TestAWorkerThatLeavesIsNotRegisteredAnyMore(t *testing.T) {
+	for name, leave := range map[string]func(e *env) error{
+		"depart":     func(e *env) error { return errOf(e.Run(e.t.Context(), "depart", "", "w", "", "0")) },
+		"deregister": func(e *env) error { return e.Deregister(e.t.Context(), "v", "w") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.register("w", 0, `{}`)
+				require.NoError(t, leave(e))
+				require.Empty(t, e.infos())
+				require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:worker:w").Val())
+			})
+		})
+	}
+}
+
+func TestADamagedRegistrationIsNone(t *testing.T) {
+	e := newEnv(t)
+	for i, damaged := range []string{"", "x", "|", "x|y|{}", "1704196800|1704196800|{", "1704196800|1704196800|[]",
+		"1704196800", "inf|0|{}", "\xff|\xff|\xff", "1704196800|0|\"\xff\""} {
+		worker := fmt.Sprint("w", i)
+		e.register(worker, 0, `{}`)
+		require.NoError(t, e.rdb.Set(t.Context(), "ql:x:worker:"+worker, damaged, 0).Err())
+	}
+	e.register("list", 0, `{}`)
+	require.NoError(t, e.rdb.Del(t.Context(), "ql:x:worker:list").Err())
+	require.NoError(t, e.rdb.RPush(t.Context(), "ql:x:worker:list", "x").Err())
+	e.register("whole", 0, `{}`)
+	for name, info := range e.infos() {
+		require.Equal(t, name != "whole", info == nil, name)
+	}
+	e.register("list", 0, `{}`)
+	require.NotNil(t, e.infos()["list"], "it was registered again")
+}
+
+// Other clients get the list as they know it.
+func TestWorkersAreToldAsEverToThoseWhoDoNotAsk(t *testing.T) {
+	e := newEnv(t)
+	e.register("w", 0, `{"queues":["q"]}`)
+	for _, args := range [][]any{nil, {""}, {"", "0", "-1"}, {"", "", "", ""}} {
+		reply, err := e.Run(t.Context(), "workers", "", args...)
+		require.NoError(t, err)
+		require.JSONEq(t, `[{"name":"w","jobs":0,"stalled":0}]`, reply.(string))
+	}
+}
+
+func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
+	e := newEnv(t)
+	cost := func() int {
+		return len(e.server.Commands(t, func() { require.NotEmpty(t, e.infos()) }))
+	}
+	e.register("first", 0, `{}`)
+	one := cost()
+	for i := range 1000 {
+		e.register(fmt.Sprint("w", i), 0, `{}`)
+	}
+	require.Equal(t, one+3*1000, cost())
+	require.Len(t, e.server.Commands(t, func() { e.register("first", 0, `{}`) }), 2, "and the time")
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// optionsOfJobs has every option of a put that a job keeps.
+var optionsOfJobs = map[string][]qless.PutOption{
+	"none":            {},
+	"all at once":     {qless.Priority(-7), qless.Tags("b", "a"), qless.Retries(0), qless.Delay(time.Hour)},
+	"a delay":         {qless.Delay(90 * time.Second)},
+	"a time":          {qless.At(noon.Add(time.Hour + 1234*time.Microsecond))},
+	"dependencies":    {qless.DependsOn("waiting", "complete", "none")},
+	"a late waiter":   {qless.DependsOn("waiting"), qless.Delay(time.Hour)},
+	"run on failure":  {qless.DependsOn("waiting", "complete", "failed"), qless.OnFailure("run")},
+	"fail on failure": {qless.DependsOn("waiting", "complete"), qless.OnFailure("fail")},
+	"wait on failure": {qless.DependsOn("waiting", "failed"), qless.OnFailure("wait")},
+	"a policy":        {qless.OnFailure("run")},
+	"headers":         {qless.Headers(map[string]string{"b": "", "a": "\u2028 x"})},
+	"limits":          {qless.Limits("l2", "l1")},
+	"a lock time":     {qless.LockTime(333 * time.Millisecond)},
+	"lost jobs last":  {qless.OnLost(qless.Last)},
+	"lost in place":   {qless.OnLost(qless.InPlace), qless.LockTime(time.Hour)},
+	"a start":         {qless.StartBy(time.Minute)},
+	"a late start":    {qless.StartBy(2 * time.Hour), qless.Delay(time.Hour)},
+	"a life":          {qless.TTL(90 * time.Minute), qless.StartBy(time.Hour)},
+	"kept":            {qless.KeepFor(time.Minute), qless.KeepFailedFor(1500 * time.Millisecond)},
+	"not kept":        {qless.KeepFor(0), qless.KeepFailedFor(0)},
+	"kept for ever":   {qless.KeepFailedFor(qless.Forever)},
+	"a run time":      {qless.RunFor(1100 * time.Millisecond)},
+	"a key":           {qless.Unique("invoice", 7, map[string]any{"eu": true})},
+	"a key of data":   {qless.Unique()},
+	"a key for now":   {qless.Unique("x").UntilStarted()},
+	"a key for long":  {qless.Unique("y").For(time.Hour)},
+	"a tenant":        {qless.Fair("ann")},
+	"a heavy tenant":  {qless.FairWeight("bob", 2.5), qless.Priority(3)},
+}
+
+// putNeeded puts the jobs that others of a test wait for.
+func (e *env) putNeeded() {
+	e.put("q", qless.JID("waiting"))
+	e.put("done", qless.JID("complete"))
+	require.NoError(e.t, e.pop("done").Complete(e.t.Context()))
+	e.put("done", qless.JID("failed"))
+	require.NoError(e.t, e.pop("done").Fail(e.t.Context(), "g", "m"))
+}
+
+// putAgain cancels a job and puts it from the JSON of it.
+func (e *env) putAgain(job *qless.Job) {
+	e.t.Helper()
+	receipt, err := json.Marshal(job)
+	require.NoError(e.t, err)
+	require.NoError(e.t, e.Cancel(e.t.Context(), job.JID))
+	var read qless.Job
+	require.NoError(e.t, json.Unmarshal(receipt, &read))
+	_, err = e.Queue(read.Queue).PutMany(e.t.Context(), []qless.JobSpec{read.Spec()})
+	require.NoError(e.t, err)
+}
+
+func TestACanceledJobIsPutAgainFromItsJSONAsItWas(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.putNeeded()
+		for name, options := range optionsOfJobs {
+			t.Run(name, func(t *testing.T) {
+				options := append([]qless.PutOption{qless.JID(name)}, options...)
+				_, err := e.Queue("other").Put(t.Context(), "Klass",
+					json.RawMessage(`{"big": 12345678901234567890}`), options...)
+				require.NoError(t, err)
+				before, stored := e.job(name), e.stored(name)
+				e.clock.Advance(10 * time.Second)
+				e.putAgain(before)
+				after := e.job(name)
+				before.History, after.History = nil, nil
+				require.Equal(t, shown(t, before), shown(t, after))
+				require.Equal(t, withoutPutTime(t, stored), withoutPutTime(t, e.stored(name)))
+				require.NoError(t, e.Cancel(t.Context(), name))
+			})
+		}
+	})
+}
+
+func shown(t *testing.T, job *qless.Job) string {
+	t.Helper()
+	text, err := json.MarshalIndent(job, "", "  ")
+	require.NoError(t, err)
+	return string(text)
+}
+
+// withoutPutTime returns options as they are stored, but for when their lifetimes were put.
+func withoutPutTime(t *testing.T, stored string) map[string]any {
+	t.Helper()
+	if stored == "" {
+		return nil
+	}
+	_, text, _ := strings.Cut(stored, "|")
+	var values map[string]any
+	require.NoError(t, json.Unmarshal([]byte(text), &values))
+	delete(values, "put")
+	return values
+}
+
+func TestAJobWhoseLifeIsOverIsNotPutAgain(t *testing.T) {
+	for name, option := range map[string]qless.PutOption{
+		"StartBy": qless.StartBy(time.Minute), "TTL": qless.TTL(time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			jid := e.put("q", option)
+			job := e.job(jid)
+			require.NoError(t, e.Cancel(t.Context(), jid))
+			e.clock.Advance(90 * time.Second)
+			_, err := e.Queue("q").PutMany(t.Context(), []qless.JobSpec{job.Spec()})
+			require.ErrorIs(t, err, qless.ErrInvalid)
+			require.ErrorContains(t, err, name+" was over 30.000 s ago")
+
+			spec := job.Spec()
+			spec.Options = append(spec.Options, qless.StartBy(time.Hour), qless.TTL(time.Hour))
+			_, err = e.Queue("q").PutMany(t.Context(), []qless.JobSpec{spec})
+			require.NoError(t, err)
+			require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job(jid).GoneBy, time.Millisecond)
+		})
+	}
+}
+
+func TestAJobThatHasEndedIsPutAgainWithoutTheEndsOfItsLife(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q", qless.TTL(time.Hour), qless.KeepFor(time.Minute))
+	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+	e.putAgain(e.job(jid))
+	job := e.job(jid)
+	require.Zero(t, job.GoneBy)
+	require.Equal(t, time.Minute, *job.KeepFor)
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.Nil(t, job.Failure)
+}
+
+func TestTheCallbackOfABatchIsPutAgain(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	batch, err := e.NewBatch(ctx, "q", "Done", nil, qless.JID("batch"))
+	require.NoError(t, err)
+	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("a")}}})
+	require.NoError(t, err)
+	before := e.job("batch")
+	require.Equal(t, 1, *before.BatchSize)
+	e.putAgain(before)
+	require.ElementsMatch(t, before.Dependencies, e.job("batch").Dependencies)
+	_, err = batch.Add(ctx, "q", []qless.JobSpec{{Klass: "K", Options: []qless.PutOption{qless.JID("b")}}})
+	require.NoError(t, err)
+	require.Equal(t, 2, *e.job("batch").BatchSize)
+	require.NoError(t, batch.Commit(ctx))
+	for range 2 {
+		require.NoError(t, e.pop("q").Complete(ctx))
+	}
+	require.Equal(t, "batch", e.pop("q").JID)
+}
+
+func TestAJobThatIsParkedIsPutAgainWithoutATime(t *testing.T) {
+	e := newEnv(t)
+	e.limit("l", qless.LimitConfig{Concurrency: 1})
+	e.put("q", qless.JID("first"), qless.Limits("l"))
+	e.put("q", qless.JID("second"), qless.Limits("l"))
+	e.pop("q")
+	jobs, err := e.Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+	parked := e.job("second")
+	require.Equal(t, "l", parked.Parked)
+	e.putAgain(parked)
+	require.Equal(t, qless.StateWaiting, e.job("second").State)
+}
+
+func TestWhenAJobIsDueIsSaidToThoseWhoAsk(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("j"), qless.Delay(time.Hour))
+	require.Contains(t, e.run("get", "j", "x:due"), `"due":`)
+	require.NotContains(t, e.run("get", "j"), `"due":`)
+	require.WithinDuration(t, e.clock.Now().Add(time.Hour), e.job("j").Due, time.Millisecond)
+	reply, err := e.rdb.Eval(t.Context(), qless.DropInScript(), nil, "get", "0", "j").Result()
+	require.NoError(t, err)
+	require.NotContains(t, reply, `"due":`)
+}

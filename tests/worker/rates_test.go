@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// counted returns what the server has of the last hour: completed, failed, retried, and how many
+// waits and runs were measured.
+func (e *env) counted(filter qless.RateFilter) string {
+	e.t.Helper()
+	now := e.now()
+	if now.IsZero() {
+		now = time.Now()
+	}
+	points, err := e.Rates(e.t.Context(), filter, now.Add(-time.Hour), now.Add(time.Hour), 3*time.Hour)
+	require.NoError(e.t, err)
+	sum := [5]int{}
+	for _, p := range points {
+		for i, n := range []int{p.Completed, p.Failed, p.Retried, p.Wait.Count, p.Run.Count} {
+			sum[i] += n
+		}
+	}
+	return fmt.Sprint(sum)
+}
+
+// What a run counts as.
+func TestRatesOfAWorkersJobs(t *testing.T) {
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		handler qless.Handler
+		options []qless.PutOption
+		want    string // completed, failed, retried
+	}{
+		"complete": {nothing, nil, "1 0 0"},
+		"another queue": {func(context.Context, *qless.Job) error { return qless.Next("next") }, nil,
+			"1 0 0"},
+		"failed at once": {func(context.Context, *qless.Job) error { return qless.FailWith("g", failed) }, nil, "0 1 0"},
+		"a panic":        {func(context.Context, *qless.Job) error { panic("x") }, nil, "0 1 0"},
+		"to be retried":  {func(context.Context, *qless.Job) error { return qless.RetryIn(time.Hour, failed) }, nil, "0 0 1"},
+		"no retries left": {func(context.Context, *qless.Job) error { return qless.RetryIn(time.Hour, failed) },
+			[]qless.PutOption{qless.Retries(0)}, "0 1 0"},
+		"a snooze":                {func(context.Context, *qless.Job) error { return qless.Snooze(time.Hour) }, nil, ""},
+		"complete by itself":      {func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) }, nil, "1 0 0"},
+		"failed by itself":        {func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") }, nil, "0 1 0"},
+		"canceled by itself":      {func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) }, nil, ""},
+		"a klass that is unknown": {nil, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			w := e.worker(qless.WorkerConfig{})
+			if c.handler != nil {
+				w.Handle("K", c.handler)
+			}
+			w.start()
+			e.put("q", c.options...)
+			until(t, "the job has ended", func() bool {
+				s := w.Stats()
+				return s.Completed+s.Failed+s.Retried+s.Released+s.Ended == 1
+			})
+			w.stop()
+			want := "[0 0 0 0 0]"
+			if c.want != "" {
+				want = "[" + c.want + " 1 1]"
+			}
+			require.Equal(t, want, e.counted(qless.RateFilter{}))
+			require.Equal(t, want, e.counted(qless.RateFilter{Queue: "q", Klass: "K"}))
+			require.Equal(t, "[0 0 0 0 0]", e.counted(qless.RateFilter{Queue: "next"}))
+		})
+	}
+}
+
+func TestRatesMeasureHowLongJobsWaitedAndRan(t *testing.T) {
+	e := newEnv(t)
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.WithClock(e.clock.Now))
+	ran := make(chan time.Duration, 1)
+	w.Handle("K", func(context.Context, *qless.Job) error {
+		began := time.Now()
+		until(t, "some time has passed", func() bool { return time.Since(began) > 30*time.Millisecond })
+		ran <- time.Since(began)
+		return nil
+	})
+	e.put("q")
+	e.clock.Advance(10 * time.Minute)
+	require.NoError(t, w.Start(t.Context()))
+	took := soon(t, "the job", ran)
+	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
+	w.stop()
+	now := e.clock.Now()
+	points, err := e.Rates(t.Context(), qless.RateFilter{}, now, now.Add(time.Second), time.Minute)
+	require.NoError(t, err)
+	require.Len(t, points, 1)
+	require.InEpsilon(t, 10*time.Minute, points[0].Wait.P50, 0.42)
+	require.GreaterOrEqual(t, points[0].Run.P99, took*7/10)
+}
+
+// A worker tells what it has counted every 15 s, which nobody waits for here.
+func TestAnIdleWorkerSaysNothingAboutRates(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	w.Resume()
+	w.idle(2)
+	w.stop()
+	require.Zero(t, w.count(of("rates.add")))
+	require.Equal(t, 1, w.count(of("worker.register")))
+}
+
+func TestManyJobsAreOneScriptOfRates(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	for range 200 {
+		e.put("q")
+	}
+	until(t, "all are complete", func() bool { return w.Stats().Completed == 200 })
+	w.stop()
+	require.Equal(t, 1, w.count(of("rates.add")))
+	require.Equal(t, "[200 0 0 200 200]", e.counted(qless.RateFilter{}))
+}
+
+// The server has added the rates when the connection breaks: they are sent again.
+func TestRatesWhoseAnswerIsLostCountOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	e.put("q")
+	until(t, "the job is complete", func() bool { return w.Stats().Completed == 1 })
+	lost := make(chan bool, 100)
+	w.instead("rates.add", func(send func() error) error {
+		_ = send()
+		lost <- true
+		return errOffline
+	})
+	w.Resume()
+	soon(t, "the rates", lost)
+	until(t, "it was tried", func() bool { return w.Stats().Idle })
+	w.instead("rates.add", nil)
+	w.stop()
+	require.Equal(t, 1, w.count(of("rates.add")), "%s", w)
+	require.Equal(t, "[1 0 0 1 1]", e.counted(qless.RateFilter{}))
+}
+
+// A server without memory takes outcomes, but nothing that needs memory.
+func TestRatesThatAFullServerRefusesAreSentLater(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	for range 5 {
+		e.put("q")
+	}
+	w.refuseWith(func(script string, _ []any) error {
+		if script == "rates.add" {
+			return serverError("OOM command not allowed when used memory > 'maxmemory'.")
+		}
+		return nil
+	})
+	w.start()
+	until(t, "all are complete", func() bool { return w.Stats().Completed == 5 })
+	for range 3 {
+		w.Resume()
+		until(t, "it was tried", func() bool { return w.Stats().Idle })
+	}
+	require.Equal(t, 1, w.log.count("does not take the rates"))
+	require.NoError(t, w.Healthy())
+	w.refuseWith(nil)
+	w.Resume()
+	until(t, "the server has them", func() bool { return e.counted(qless.RateFilter{}) == "[5 0 0 5 5]" })
+	w.stop()
+	require.Equal(t, "[5 0 0 5 5]", e.counted(qless.RateFilter{}))
+}

@@ -1,0 +1,357 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// A receiving is a client whose scripts the test sees, and what it has received.
+type receiving struct {
+	*qless.Client
+	*tap
+	t testing.TB
+
+	mu  sync.Mutex
+	got map[string]time.Time // when, by jid
+	dup []string
+}
+
+// receiving makes a client that is closed with the test.
+func (e *env) receiving(options ...qless.ClientOption) *receiving {
+	e.t.Helper()
+	r := &receiving{t: e.t, tap: newTap(e.rdb), got: map[string]time.Time{}}
+	rdb := redis.NewClient(testkit.Options(e.server.Addr()))
+	rdb.AddHook(r.tap)
+	options = append([]qless.ClientOption{qless.WithClock(nil)}, options...)
+	r.Client = e.client(rdb, options...)
+	e.t.Cleanup(func() {
+		_ = r.Close()
+		_ = rdb.Close()
+	})
+	return r
+}
+
+// note notes jobs that were received.
+func (r *receiving) note(jobs []*qless.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, job := range jobs {
+		if _, twice := r.got[job.JID]; twice {
+			r.dup = append(r.dup, job.JID)
+		}
+		r.got[job.JID] = time.Now()
+	}
+}
+
+// start begins to receive a job, and returns what comes.
+func (r *receiving) start(ctx context.Context, config qless.ReceiveConfig) <-chan error {
+	ended := make(chan error, 1)
+	if config.Queues == nil {
+		config.Queues = []string{"q"}
+	}
+	if config.PollInterval == 0 {
+		config.PollInterval = time.Hour
+	}
+	go func() {
+		jobs, err := r.Receive(ctx, config)
+		r.note(jobs)
+		ended <- err
+	}()
+	return ended
+}
+
+// idle waits until the calls have been seen to be idle n times.
+func (r *receiving) idle(n int) {
+	r.t.Helper()
+	r.await(r.t, "an idle call", n, func(c tapped) bool { return c.idle })
+}
+
+// percentiles describes durations.
+func percentiles(all []time.Duration) string {
+	slices.Sort(all)
+	at := func(p float64) time.Duration { return all[min(len(all)-1, int(p*float64(len(all))))] }
+	return fmt.Sprintf("50%%: %v, 90%%: %v, 99%%: %v, max: %v", at(.5), at(.9), at(.99), at(1))
+}
+
+func TestEachOfTwoThousandReceivesGetsAJob(t *testing.T) {
+	const calls = 2000
+	e := newLiveEnv(t)
+	r := e.receiving()
+	ended := make([]<-chan error, calls)
+	for i := range ended {
+		ended[i] = r.start(t.Context(), qless.ReceiveConfig{LockTime: time.Hour})
+	}
+	r.idle(1)
+	asked := r.count(of("reserve"))
+	put := map[string]time.Time{}
+	for range calls {
+		began := time.Now()
+		put[e.put("q")] = began
+	}
+	for _, end := range ended {
+		require.NoError(t, soon(t, "a job", end))
+	}
+	var took []time.Duration
+	for jid, at := range r.got {
+		took = append(took, at.Sub(put[jid]))
+	}
+	require.Empty(t, r.dup)
+	require.Len(t, r.got, calls)
+	asked = r.count(of("reserve")) - asked
+	require.LessOrEqual(t, asked, calls+10, "how often the server was asked")
+	t.Logf("%d puts, %d reserves; from the put to the return: %s", calls, asked, percentiles(took))
+}
+
+func TestReceivesThatAreCanceledLeaveNothingBehind(t *testing.T) {
+	const calls = 2000
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 0))
+	e := newLiveEnv(t)
+	r := e.receiving()
+	var cancels []context.CancelFunc
+	var kept, gone []<-chan error
+	for i := range calls {
+		if i%2 == 0 {
+			kept = append(kept, r.start(t.Context(), qless.ReceiveConfig{LockTime: time.Hour}))
+			continue
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels = append(cancels, cancel)
+		gone = append(gone, r.start(ctx, qless.ReceiveConfig{LockTime: time.Hour}))
+	}
+	dice.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
+	var putting sync.WaitGroup
+	var jids []string
+	putting.Go(func() {
+		for range calls {
+			jids = append(jids, e.put("q"))
+		}
+	})
+	for _, cancel := range cancels {
+		cancel()
+	}
+	for _, end := range append(gone, kept...) {
+		if err := soon(t, "the end of a call", end); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+	putting.Wait()
+	require.NoError(t, r.Close()) // what is on its way is given back
+	require.Empty(t, r.dup)
+	require.GreaterOrEqual(t, len(r.got), calls/2)
+	for _, jid := range jids {
+		job := e.job(jid)
+		want := qless.StateWaiting
+		if _, received := r.got[jid]; received {
+			want = qless.StateRunning
+		}
+		require.Equal(t, want, job.State, jid)
+		require.Equal(t, job.Retries, job.Remaining)
+	}
+	counts, err := e.Queue("q").Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, len(r.got), counts.Running)
+	require.Equal(t, calls-len(r.got), counts.Waiting)
+}
+
+// gate holds up the answers of a script: it tells of each, until open is called.
+func (r *receiving) gate(script string) (arrived <-chan bool, open func()) {
+	seen, opened := make(chan bool, 1000), make(chan struct{})
+	open = sync.OnceFunc(func() { close(opened) })
+	r.t.Cleanup(open)
+	r.instead(script, func(send func() error) error {
+		err := send()
+		seen <- true
+		<-opened
+		return err
+	})
+	return seen, open
+}
+
+func TestAJobOnItsWayToACanceledReceive(t *testing.T) {
+	for name, others := range map[string]struct{ here, elsewhere bool }{
+		"waits again":                      {false, false},
+		"goes to another call":             {true, false},
+		"goes to a call of another client": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLiveEnv(t)
+			r, other := e.receiving(), e.receiving(qless.WithWorkerName("w2"))
+			first, second := e.put("q"), e.put("q", qless.Delay(time.Hour))
+			arrived, open := r.gate("reserve")
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := r.start(ctx, qless.ReceiveConfig{})
+			soon(t, "an answer", arrived)
+			require.Equal(t, qless.StateRunning, e.job(first).State)
+			cancel()
+			require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
+			var next <-chan error
+			if others.here {
+				next = r.start(t.Context(), qless.ReceiveConfig{})
+			} else if others.elsewhere {
+				next = other.start(t.Context(), qless.ReceiveConfig{})
+				other.idle(1)
+			}
+			open()
+			if next != nil {
+				require.NoError(t, soon(t, "the job", next))
+				require.Equal(t, qless.StateRunning, e.job(first).State)
+				require.Len(t, other.got, map[bool]int{true: 1}[others.elsewhere])
+				require.Len(t, r.got, map[bool]int{true: 1}[others.here])
+			} else {
+				until(t, "the job waits", func() bool { return e.job(first).State == qless.StateWaiting })
+				until(t, "nobody is idle", func() bool { return e.rdb.SCard(t.Context(), "ql:x:idle").Val() == 0 })
+				e.put("q")
+				require.Equal(t, first, e.pops("q", 1)[0].JID, "it has kept its place")
+			}
+			job := e.job(first)
+			require.Equal(t, job.Retries, job.Remaining)
+			require.Equal(t, qless.StateScheduled, e.job(second).State)
+		})
+	}
+}
+
+// A call that goes away before the server was asked again takes nothing.
+func TestACanceledReceiveIsNotAskedFor(t *testing.T) {
+	e := newLiveEnv(t)
+	r := e.receiving()
+	arrived, open := r.gate("reserve")
+	first := r.start(t.Context(), qless.ReceiveConfig{})
+	soon(t, "a question", arrived)
+	ctx, cancel := context.WithCancel(t.Context())
+	second := r.start(ctx, qless.ReceiveConfig{Count: 7})
+	cancel()
+	require.ErrorIs(t, soon(t, "an error", second), context.Canceled)
+	open()
+	e.put("q")
+	require.NoError(t, soon(t, "the job", first))
+	require.Zero(t, r.count(func(c tapped) bool { return c.script == "reserve" && c.args[1] > "1" }))
+}
+
+func TestAReceiveWaitsForTheServer(t *testing.T) {
+	e := newLiveEnv(t)
+	r := e.receiving()
+	r.offline.Store(true)
+	ended := r.start(t.Context(), qless.ReceiveConfig{})
+	_, err := r.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, NoWait: true, PollInterval: time.Minute})
+	requireCode(t, qless.ErrUnavailable, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	canceled := r.start(ctx, qless.ReceiveConfig{})
+	cancel()
+	require.ErrorIs(t, soon(t, "an error", canceled), context.Canceled)
+	e.put("q")
+	require.Empty(t, ended)
+	r.offline.Store(false)
+	require.NoError(t, soon(t, "the job", ended))
+}
+
+func TestAReceiveThatTheServerRefuses(t *testing.T) {
+	for answer, returns := range map[string]bool{
+		"NOPERM this user has no permissions to run the 'evalsha' command":  true,
+		"NOAUTH Authentication required.":                                   true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": true,
+		"OOM command not allowed when used memory > 'maxmemory'.":           false,
+		"LOADING Redis is loading the dataset in memory":                    false,
+		"READONLY You can't write against a read only replica.":             false,
+	} {
+		t.Run(answer[:6], func(t *testing.T) {
+			e := newLiveEnv(t)
+			r := e.receiving()
+			refused := make(chan bool, 1000)
+			r.refuseWith(func(script string, _ []any) error {
+				if script != "reserve" {
+					return nil
+				}
+				refused <- true
+				return serverError(answer)
+			})
+			ended := r.start(t.Context(), qless.ReceiveConfig{})
+			soon(t, "a question", refused)
+			if returns {
+				requireCode(t, qless.ErrServer, soon(t, "an error", ended))
+				r.refuseWith(nil)
+				e.put("q")
+				require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
+				return
+			}
+			soon(t, "another question", refused)
+			require.Empty(t, ended)
+			e.put("q")
+			r.refuseWith(nil)
+			require.NoError(t, soon(t, "the job", ended))
+		})
+	}
+}
+
+// A release that the server refuses for now is sent again.
+func TestAReleaseOfAReceiveThatGetsNoAnswer(t *testing.T) {
+	e := newLiveEnv(t)
+	r := e.receiving()
+	jid := e.put("q")
+	arrived, open := r.gate("reserve")
+	failed := false
+	r.instead("finish", func(send func() error) error {
+		if !failed {
+			failed = true
+			_ = send()
+			return errors.New("broken")
+		}
+		return send()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := r.start(ctx, qless.ReceiveConfig{})
+	soon(t, "an answer", arrived)
+	cancel()
+	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
+	open()
+	r.await(t, "a second release", 1, of("finish"))
+	job := e.job(jid)
+	require.Equal(t, qless.StateWaiting, job.State)
+	require.Equal(t, job.Retries, job.Remaining)
+}
+
+// When the subscription breaks, calls ask again as soon as it is restored.
+func TestAReceiveWhoseSubscriptionBreaks(t *testing.T) {
+	e := newLiveEnv(t)
+	r := e.receiving()
+	ended := r.start(t.Context(), qless.ReceiveConfig{})
+	r.idle(1)
+	asked := r.count(of("reserve"))
+	require.NoError(t, e.rdb.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	r.await(t, "a question", asked+1, of("reserve"))
+	e.put("q")
+	require.NoError(t, soon(t, "the job", ended))
+}
+
+// Some seconds after the last call, nothing on the server tells of a receiver any more.
+func TestAReceiverEndsAfterItsLastCall(t *testing.T) {
+	t.Parallel()
+	e := newLiveEnv(t)
+	r := e.receiving()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := r.start(ctx, qless.ReceiveConfig{})
+	until(t, "it relays", func() bool { return e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"] == 1 })
+	cancel()
+	require.ErrorIs(t, soon(t, "an error", ended), context.Canceled)
+	until(t, "it has ended", func() bool {
+		keys := e.rdb.Keys(t.Context(), "ql:x:idle*").Val()
+		channels := e.rdb.PubSubChannels(t.Context(), "ql:x:wake:*").Val()
+		return len(keys)+len(channels) == 0
+	})
+	require.Zero(t, e.rdb.PubSubNumSub(t.Context(), "ql:x:listen").Val()["ql:x:listen"])
+	e.put("q")
+	require.NoError(t, soon(t, "the job", r.start(t.Context(), qless.ReceiveConfig{})))
+}

@@ -1,0 +1,114 @@
+package worker
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// workerInfo returns what a worker says of itself, or nil if it says nothing or is not listed.
+func (e *env) workerInfo(worker string) *qless.WorkerInfo {
+	e.t.Helper()
+	workers, err := e.Workers(e.t.Context())
+	require.NoError(e.t, err)
+	for _, w := range workers {
+		if w.Name == worker {
+			return w.Info
+		}
+	}
+	return nil
+}
+
+// describedAs waits until a worker says something of itself that fulfills a condition.
+func (e *env) describedAs(worker, what string, is func(info *qless.WorkerInfo) bool) *qless.WorkerInfo {
+	e.t.Helper()
+	var info *qless.WorkerInfo
+	until(e.t, what, func() bool {
+		info = e.workerInfo(worker)
+		return info != nil && is(info)
+	})
+	return info
+}
+
+func anyInfo(*qless.WorkerInfo) bool { return true }
+
+func TestAWorkerIsListedBeforeItHasTakenAJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "mail-*", "!mail-slow"}, Concurrency: 3})
+	w.Pause()
+	w.Handle("Mail::*", nothing)
+	w.Handle("K", nothing)
+	began := time.Now()
+	require.NoError(t, w.Start(t.Context()))
+	info := e.describedAs(w.Name(), "the worker is registered", anyInfo)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.WithinDuration(t, began, info.Started, time.Minute)
+	require.False(t, info.Seen.Before(info.Started))
+	require.Equal(t, &qless.WorkerInfo{
+		Queues: []string{"q", "mail-*", "!mail-slow"}, Klasses: []string{"K", "Mail::*"}, Slots: 3,
+		Language: "go", Host: host, PID: os.Getpid(), Paused: true,
+		Version: info.Version, Started: info.Started, Seen: info.Seen,
+	}, info)
+	require.False(t, info.TakesFrom("q"), "it is paused")
+	w.Resume()
+	info = e.describedAs(w.Name(), "it is no longer paused", func(i *qless.WorkerInfo) bool { return !i.Paused })
+	require.True(t, info.TakesFrom("mail-quick"))
+	w.stop()
+	require.Nil(t, e.workerInfo(w.Name()))
+	require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:worker:*").Val())
+}
+
+func TestAWorkerThatWaitsForItsJobsIsListedAsStopping(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	handler, running, end := hold()
+	w.Handle("K", handler)
+	w.start()
+	e.put("q")
+	soon(t, "the job", running)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Drain(t.Context()) }()
+	info := e.describedAs(w.Name(), "it is stopping", func(i *qless.WorkerInfo) bool { return i.Stopping })
+	require.False(t, info.TakesFrom("q"))
+	end <- nil
+	require.NoError(t, soon(t, "the end", stopped))
+	require.Nil(t, e.workerInfo(w.Name()))
+}
+
+func TestAWorkerRegistersAgainWhenTheClockWasMoved(t *testing.T) {
+	e := newEnv(t)
+	w := e.workerAt(e.server.Addr(), qless.WorkerConfig{}, qless.WithClock(e.clock.Now))
+	require.NoError(t, w.Start(t.Context()))
+	first := e.describedAs(w.Name(), "the worker is registered", anyInfo)
+	e.clock.Advance(time.Hour)
+	require.Nil(t, e.workerInfo(w.Name()))
+	w.Resume()
+	info := e.describedAs(w.Name(), "it is registered again", anyInfo)
+	require.WithinDuration(t, first.Seen.Add(time.Hour), info.Seen, time.Second)
+	require.WithinDuration(t, first.Started, info.Started, time.Second)
+}
+
+// The registry is for people who look; jobs do not need it.
+func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.refuseWith(func(script string, _ []any) error {
+		if script == "worker.register" {
+			return serverError("NOPERM User worker has no permissions to run the 'set' command")
+		}
+		return nil
+	})
+	w.start()
+	w.log.await(t, "the worker can't register", 1)
+	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	require.NoError(t, w.Healthy())
+	require.Nil(t, e.workerInfo(w.Name()))
+	w.stop()
+	require.Equal(t, 1, w.log.count("can't register"))
+}

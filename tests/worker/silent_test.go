@@ -1,0 +1,50 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// Nothing tells a connection that only goes silent that it is gone: no end, and no reset.
+func TestSubscriptionsSurviveConnectionsThatGoSilent(t *testing.T) {
+	t.Parallel()
+	e := newLiveEnv(t)
+	w, proxy := e.proxiedWorker(qless.WorkerConfig{})
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+	defer rdb.Close()
+	events, err := e.client(rdb).Events(t.Context())
+	require.NoError(t, err)
+	defer events.Close()
+
+	proxy.GoSilent()
+	until(t, "the worker listens on another connection", func() bool {
+		channel := "ql:x:wake:" + w.Name()
+		return proxy.Seen(channel) == 2 && e.rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+	})
+	require.Equal(t, qless.EventGap, soon(t, "the gap", events.C()).Kind)
+	jid := e.put("q")
+	require.Equal(t, reported{"complete", "complete"}, w.outcome(jid), "an idle worker was woken")
+	require.Equal(t, jid, soon(t, "an event", events.C()).JID)
+}
+
+func TestSubscribingToEventsHasADeadline(t *testing.T) {
+	t.Parallel()
+	server := testkit.Start(t)
+	proxy := testkit.NewProxy(t, server.Addr())
+	defer proxy.HoldReply("subscribe")()
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+	defer rdb.Close()
+	client, err := qless.New(rdb)
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := client.Events(t.Context())
+		failed <- err
+	}()
+	require.ErrorIs(t, soon(t, "the end of the call", failed), qless.ErrUnavailable)
+}

@@ -1,0 +1,149 @@
+package qless
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/redisx"
+	"github.com/qless/qless-go/internal/wire"
+)
+
+// registerInterval is how often a worker says that it runs. The server forgets one that has not
+// done so for 150 s.
+const registerInterval = time.Minute
+
+// A registrar tells the server what a worker is, and that it runs.
+type registrar struct {
+	log      *workerLog
+	describe func() WorkerInfo
+	send     func(ctx context.Context, info WorkerInfo, age time.Duration) error
+	now      func() time.Time
+	again    signal // something may have changed
+
+	// Used only by the goroutine of run.
+	started  time.Time
+	at       time.Time  // of the last call
+	told     WorkerInfo // what the server knows; only whether it is paused or stopping is used
+	failures int        // consecutive calls that failed
+}
+
+func newRegistrar(client *Client, log *workerLog, describe func() WorkerInfo) *registrar {
+	return &registrar{
+		log: log, describe: describe, send: client.register, now: client.now, again: newSignal(),
+	}
+}
+
+// run registers the worker until the context ends.
+func (r *registrar) run(ctx context.Context) {
+	r.started = r.now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-r.again:
+			if !r.isNews() {
+				continue
+			}
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(r.register(ctx))
+	}
+}
+
+// isNews reports whether the worker was paused, resumed or stopped since it has registered, or the
+// clock was moved.
+func (r *registrar) isNews() bool {
+	info, since := r.describe(), r.now().Sub(r.at)
+	return info.Paused != r.told.Paused || info.Stopping != r.told.Stopping ||
+		since < 0 || since >= registerInterval
+}
+
+// register registers the worker once. It returns how long to wait before the next time.
+func (r *registrar) register(ctx context.Context) time.Duration {
+	info := r.describe()
+	r.at = r.now()
+	err := r.send(ctx, info, r.at.Sub(r.started))
+	if err == nil {
+		r.told, r.failures = info, 0
+		return time.Duration(float64(registerInterval) * (0.9 + rand.Float64()/10))
+	}
+	r.failures++
+	refused := redisx.IsAnswer(err)
+	if refused && r.failures == 1 && ctx.Err() == nil {
+		r.log.cantRegister(err)
+	}
+	if refused {
+		return registerInterval
+	}
+	return redisx.WhileAway.After(r.failures)
+}
+
+// register tells the server what the client's worker is, and since when it runs.
+func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duration) error {
+	text, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	_, err = c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
+	return err
+}
+
+// now returns the time by which the scripts go, as far as that is known here.
+func (c *Client) now() time.Time {
+	if c.clock != nil {
+		return c.clock()
+	}
+	return time.Now()
+}
+
+// describe returns what the worker says of itself.
+func (w *Worker) describe() WorkerInfo {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return WorkerInfo{
+		Queues:   w.cfg.Queues,
+		Klasses:  w.mux.klasses(),
+		Slots:    w.cfg.Concurrency,
+		Language: "go",
+		Version:  moduleVersion(),
+		Host:     hostName(),
+		PID:      os.Getpid(),
+		Paused:   w.paused,
+		Stopping: w.state != workerRunning,
+	}
+}
+
+// hostName returns the name of this machine.
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return strings.ToValidUTF8(host, "")
+}
+
+// modulePath is the module that this package is in.
+const modulePath = "github.com/qless/qless-go"
+
+// moduleVersion returns the version of this package in the program, or the empty string if that
+// is not known.
+var moduleVersion = sync.OnceValue(func() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, module := range append(build.Deps, &build.Main) {
+		if module.Path == modulePath {
+			return module.Version
+		}
+	}
+	return ""
+})
