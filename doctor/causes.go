@@ -1,0 +1,289 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// causes returns what keeps jobs waiting, the likeliest first.
+func (l *look) causes() []Cause {
+	if l.isEmpty() {
+		return append(l.nothing(), l.unhandled()...)
+	}
+	outside := [][]Cause{l.paused(), l.concurrency(), l.rate(), l.fullLimits()}
+	workers := [][]Cause{l.workersPaused(), l.noWorkers(), l.workersBusy(), l.noHandler()}
+	own := [][]Cause{
+		l.scheduledOnly(), l.failedDependencies(), l.openBatches(), l.dependencies(), l.recurring(),
+	}
+	locks := [][]Cause{l.grace(), l.stalledLocks()}
+	rest := [][]Cause{l.unhandled(), l.noCompletions()}
+
+	if !l.isReady() {
+		workers, own = own, workers
+	}
+	found := slices.Concat(slices.Concat(outside, workers, own, locks, rest)...)
+	if len(found) == 0 || l.counts.Waiting > 0 && !slices.ContainsFunc(found, holdsWaiting) {
+		found = append(found, l.otherwise())
+	}
+	return found
+}
+
+// holdsWaiting reports whether a cause is one of waiting jobs.
+func holdsWaiting(c Cause) bool {
+	switch c.Code {
+	case CodePaused, CodeMaxConcurrency, CodeMaxRate, CodeWorkersPaused, CodeNoWorkers,
+		CodeWorkersBusy, CodeNoHandler, CodeNoCompletions:
+		return true
+	}
+	return false
+}
+
+// nothing says that the queue has no jobs.
+func (l *look) nothing() []Cause {
+	if !l.known {
+		return []Cause{{
+			Code: CodeUnknown, Certain: true,
+			Sentence: fmt.Sprintf("No queue %q is known: nobody has put a job into it, or it was forgotten.",
+				l.queue.Name()),
+		}}
+	}
+	return []Cause{{
+		Code: CodeEmpty, Certain: true, Sentence: "The queue has no jobs.",
+	}}
+}
+
+func (l *look) paused() []Cause {
+	if !l.counts.Paused {
+		return nil
+	}
+	return []Cause{{
+		Code: CodePaused, Certain: true, Jobs: l.counts.Waiting,
+		Sentence: "The queue is paused: no job is handed out until it is unpaused.",
+	}}
+}
+
+func (l *look) concurrency() []Cause {
+	if l.maxConcurrency == 0 || l.counts.Running < l.maxConcurrency || l.counts.Waiting == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeMaxConcurrency, Certain: true, Jobs: l.counts.Waiting,
+		Max: l.maxConcurrency, Busy: l.counts.Running, JIDs: first(jidsOf(l.running)),
+		Workers: workersOf(l.running),
+		Sentence: fmt.Sprintf("No more than %s of the queue may run at once, and %s.",
+			count(l.maxConcurrency, "job"), verb(l.counts.Running, "job", "runs", "run")),
+	}}
+}
+
+func (l *look) rate() []Cause {
+	if l.nextStart.IsZero() || l.counts.Waiting == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeMaxRate, Certain: true, Jobs: l.counts.Waiting,
+		Max: l.maxRate, Per: l.per, Until: l.nextStart,
+		Sentence: fmt.Sprintf("No more than %s may be started in %v: the next one may at %s.",
+			count(l.maxRate, "job"), l.per, clock(l.nextStart)),
+	}}
+}
+
+// fullLimits says which limits keep jobs waiting, the one with the most jobs first.
+func (l *look) fullLimits() []Cause {
+	var found []Cause
+	for i := range l.limits {
+		found = append(found, l.fullLimit(&l.limits[i]))
+	}
+	slices.SortStableFunc(found, func(a, b Cause) int { return b.Jobs - a.Jobs })
+	return found
+}
+
+func (l *look) fullLimit(limit *qless.LimitInfo) Cause {
+	c := Cause{Code: CodeLimit, Certain: true, Limit: limit, Sampled: l.counts.Scheduled > len(l.scheduled)}
+	for i := range l.scheduled {
+		if l.scheduled[i].ParkedBy == limit.Name {
+			c.Jobs++
+		}
+	}
+	c.JIDs, c.Until, c.Max = first(limit.Running), limit.Next, limit.Config.Concurrency
+	waits := fmt.Sprintf("%s for the limit %q", verb(c.Jobs, "job", "waits", "wait"), limit.Name)
+	switch {
+	case !limit.HeldUntil.IsZero():
+		c.Sentence = fmt.Sprintf("%s, which is held until %s.", waits, clock(limit.HeldUntil))
+	case !limit.Next.IsZero():
+		c.Max, c.Per = limit.Config.Rate, limit.Config.Per
+		c.Sentence = fmt.Sprintf("%s: no more than %s may be started in %v, the next one at %s.",
+			waits, count(c.Max, "job"), c.Per, clock(limit.Next))
+	case c.Max > 0 && len(limit.Running) >= c.Max:
+		c.Sentence = fmt.Sprintf("%s: no more than %d may run at once, and these do: %s.",
+			waits, c.Max, list(limit.Running))
+	default:
+		c.Certain = false
+		c.Sentence = waits + ", which has room by now: each is tried again within about a minute."
+	}
+	return c
+}
+
+// workersPaused says that those who would take jobs are paused.
+func (l *look) workersPaused() []Cause {
+	if len(l.workers.takers) > 0 || len(l.workers.idle) == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeWorkersPaused, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
+		Workers: namesOf(l.workers.idle), Silent: len(l.workers.silent),
+		Sentence: fmt.Sprintf("All workers that take jobs from the queue are paused or stopping: %s.",
+			list(names(l.workers.idle))) + l.aboutSilent(),
+	}}
+}
+
+// noWorkers says that nobody takes jobs, as far as is known.
+func (l *look) noWorkers() []Cause {
+	if len(l.workers.takers)+len(l.workers.idle) > 0 || len(l.silentAtWork()) > 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeNoWorkers, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
+		Silent:   len(l.workers.silent),
+		Sentence: "No worker is known that takes jobs from the queue." + l.aboutSilent(),
+	}}
+}
+
+// aboutSilent says that not everything is known of workers.
+func (l *look) aboutSilent() string {
+	if len(l.workers.silent) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" It is not known from which queues %s: clients that pop, workers of other"+
+		" languages, or workers that have died.",
+		verb(len(l.workers.silent), "listed worker", "takes jobs", "take jobs"))
+}
+
+// silentAtWork returns the workers that say nothing of themselves and run jobs of the queue.
+func (l *look) silentAtWork() []string {
+	return slices.DeleteFunc(workersOf(l.running), func(name string) bool { return !l.workers.isSilent(name) })
+}
+
+func (l *look) workersBusy() []Cause {
+	if l.counts.Waiting == 0 {
+		return nil
+	}
+	if len(l.workers.takers) == 0 {
+		return l.silentBusy()
+	}
+	if !l.workers.isBusy() {
+		return nil
+	}
+	slots, busy := l.workers.slots()
+	return []Cause{{
+		Code: CodeWorkersBusy, Certain: len(l.workers.silent) == 0, Jobs: l.counts.Waiting,
+		Workers: namesOf(l.workers.takers), Slots: slots, Busy: busy, Silent: len(l.workers.silent),
+		Sentence: fmt.Sprintf("%s jobs from the queue, and none has a free slot: %s, %s in all.",
+			verb(len(l.workers.takers), "worker", "takes", "take"),
+			count(busy, "job"), count(slots, "slot")),
+	}}
+}
+
+// silentBusy says that workers of which little is known run jobs of the queue.
+func (l *look) silentBusy() []Cause {
+	at := l.silentAtWork()
+	if len(at) == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeWorkersBusy, Jobs: l.counts.Waiting, Workers: at, Busy: len(l.running),
+		Silent: len(l.workers.silent),
+		Sentence: fmt.Sprintf("No worker says that it takes jobs from the queue. %s jobs of it without"+
+			" saying how many at once, and may have no room for more: %s.",
+			verb(len(at), "worker", "runs", "run"), list(at)),
+	}}
+}
+
+// noHandler says which klasses no worker handles. Jobs that were released because of that are
+// scheduled for some seconds.
+func (l *look) noHandler() []Cause {
+	if len(l.workers.takers) == 0 {
+		return nil
+	}
+	var found []Cause
+	for _, klass := range klassesOf(l.waiting, l.scheduled) {
+		if l.workers.handles(klass) {
+			continue
+		}
+		jobs := withKlass(klass, l.waiting, l.scheduled)
+		found = append(found, Cause{
+			Code: CodeNoHandler, Certain: len(l.workers.silent) == 0, Klass: klass,
+			Jobs: len(jobs), Sampled: l.isSampled(), JIDs: first(jobs),
+			Workers: namesOf(l.workers.takers), Silent: len(l.workers.silent),
+			Sentence: fmt.Sprintf("No worker that takes jobs from the queue has a handler for the klass %q,"+
+				" which %s.", klass, verb(len(jobs), "job", "has", "have")),
+		})
+	}
+	return found
+}
+
+// isSampled reports whether there are more waiting or scheduled jobs than were looked at.
+func (l *look) isSampled() bool {
+	return l.counts.Waiting > len(l.waiting) || l.counts.Scheduled > len(l.scheduled)
+}
+
+// scheduledOnly says when the next scheduled job falls due, if none can be taken before.
+func (l *look) scheduledOnly() []Cause {
+	n := l.counts.Scheduled
+	if n == 0 || l.parked() >= n {
+		return nil
+	}
+	var due time.Time
+	for i := range l.scheduled {
+		if at := l.scheduled[i].Due; l.scheduled[i].ParkedBy == "" && (due.IsZero() || at.Before(due)) {
+			due = at
+		}
+	}
+	c := Cause{Code: CodeScheduled, Certain: true, Jobs: n - l.parked(), Until: due}
+	c.Sentence = fmt.Sprintf("%s for the time that it was put for.", verb(c.Jobs, "job", "waits", "wait"))
+	if c.Jobs > 1 {
+		c.Sentence = fmt.Sprintf("%d jobs wait for the times that they were put for.", c.Jobs)
+	}
+	if !due.IsZero() {
+		c.Sentence = strings.TrimSuffix(c.Sentence, ".") + fmt.Sprintf(", the next until %s.", clock(due))
+	}
+	return []Cause{c}
+}
+
+// recurring says when the next job is made, if there are only recurring ones.
+func (l *look) recurring() []Cause {
+	c := &l.counts
+	if c.Recurring == 0 || c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends > 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeRecurring, Certain: true, Jobs: c.Recurring, Until: c.Latency.NextDue,
+		Sentence: fmt.Sprintf("The queue has only %s, due next at %s.",
+			count(c.Recurring, "recurring job"), clock(c.Latency.NextDue)),
+	}}
+}
+
+// otherwise says what else there is to say of jobs that nothing keeps.
+func (l *look) otherwise() Cause {
+	c := Cause{Jobs: l.counts.Waiting, Workers: namesOf(l.workers.takers)}
+	for _, rates := range l.rates {
+		c.Completed += rates.Completed
+		c.Failed += rates.Failed
+		c.Retried += rates.Retried
+	}
+	if c.Jobs == 0 {
+		c.Code, c.Jobs, c.Certain = CodeRunning, l.counts.Running, true
+		c.Sentence = fmt.Sprintf("%s, and none waits.", verb(c.Jobs, "job", "runs", "run"))
+		return c
+	}
+	slots, busy := l.workers.slots()
+	c.Code, c.Slots, c.Busy = CodeFlowing, slots, busy
+	c.Sentence = fmt.Sprintf("Nothing was found that keeps %s waiting: %s jobs from the queue, with %d of %s"+
+		" in use, and %s completed in the last hour.", count(c.Jobs, "job"),
+		verb(len(l.workers.takers), "worker", "takes", "take"), busy, count(slots, "slot"),
+		verb(c.Completed, "run", "was", "were"))
+	return c
+}

@@ -1,0 +1,211 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// openBatch is the jid that the callback of an open batch depends on, which no job has.
+const openBatch = "x:open"
+
+// dependents returns the jobs that were looked at which wait for another one, if some do.
+func (l *look) dependents(waitsFor func(jid string) bool) (jobs []string) {
+	for _, job := range l.followed {
+		if slices.ContainsFunc(job.Dependencies, waitsFor) {
+			jobs = append(jobs, job.JID)
+		}
+	}
+	return jobs
+}
+
+// blockers returns the jobs that others wait for and that are of a kind, those that hold up most
+// first.
+func (l *look) blockers(isKind func(*qless.Job) bool) []Blocker {
+	var found []Blocker
+	for _, jid := range slices.Sorted(maps.Keys(l.needed)) {
+		job := l.needed[jid]
+		if job == nil || !isKind(job) {
+			continue
+		}
+		b := Blocker{JID: jid, Klass: job.Klass, Queue: job.Queue, State: job.State}
+		if job.State == qless.StateFailed && job.Failure != nil {
+			b.Group = job.Failure.Group
+		}
+		b.Jobs = len(l.dependents(func(other string) bool { return other == jid }))
+		found = append(found, b)
+	}
+	slices.SortStableFunc(found, func(a, b Blocker) int { return b.Jobs - a.Jobs })
+	return found
+}
+
+func hasFailed(job *qless.Job) bool { return job.State == qless.StateFailed }
+
+// isSampledDepends reports whether more jobs depend on others than were looked at.
+func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followed) }
+
+// failedDependencies says which jobs wait for failed ones.
+func (l *look) failedDependencies() []Cause {
+	failed := l.blockers(hasFailed)
+	if len(failed) == 0 {
+		return nil
+	}
+	var groups []string
+	for _, b := range failed {
+		if !slices.Contains(groups, b.Group) {
+			groups = append(groups, b.Group)
+		}
+	}
+	slices.Sort(groups)
+	waiting := l.dependents(func(jid string) bool {
+		return l.needed[jid] != nil && hasFailed(l.needed[jid])
+	})
+	return []Cause{{
+		Code: CodeFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
+		JIDs: first(waiting), Blockers: first(failed), Groups: first(groups),
+		Sentence: fmt.Sprintf("%s for others of which %s failed, in %s: until these are retried, or the"+
+			" jobs are canceled, nothing happens.", verb(len(waiting), "job", "waits", "wait"),
+			verb(len(failed), "one", "has", "have"), list(groups)),
+	}}
+}
+
+// openBatches says that batches were not committed.
+func (l *look) openBatches() []Cause {
+	open := l.dependents(func(jid string) bool { return jid == openBatch })
+	if len(open) == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeOpenBatch, Certain: true, Jobs: len(open), Sampled: l.isSampledDepends(),
+		JIDs: first(open),
+		Sentence: fmt.Sprintf("%s for a batch to be committed.",
+			verb(len(open), "callback", "waits", "wait")),
+	}}
+}
+
+// dependencies says how many jobs wait for others, and for which.
+func (l *look) dependencies() []Cause {
+	if l.counts.Depends == 0 {
+		return nil
+	}
+	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) })
+	sentence := verb(l.counts.Depends, "job", "waits", "wait") + " for others to complete"
+	if len(open) > 0 {
+		b := open[0]
+		sentence += fmt.Sprintf(", for instance for %s, which is %s in %q", b.JID, b.State, b.Queue)
+	}
+	return []Cause{{
+		Code: CodeDepends, Certain: true, Jobs: l.counts.Depends, Blockers: first(open),
+		Sentence: sentence + ".",
+	}}
+}
+
+// grace says which running jobs were lost, and are handed out when their grace period ends.
+func (l *look) grace() []Cause {
+	if len(l.graced) == 0 {
+		return nil
+	}
+	c := Cause{
+		Code: CodeGrace, Certain: true, Jobs: len(l.graced),
+		Sampled: l.counts.Running > len(l.running),
+	}
+	for _, job := range l.graced {
+		c.JIDs = append(c.JIDs, job.JID)
+		if !slices.Contains(c.Workers, job.Worker) {
+			c.Workers = append(c.Workers, job.Worker)
+		}
+		if end := lockEnd(l.running, job.JID); c.Until.IsZero() || end.Before(c.Until) {
+			c.Until = end
+		}
+	}
+	c.JIDs, c.Workers = first(c.JIDs), first(c.Workers)
+	c.Sentence = fmt.Sprintf("The locks on %s have ended, and the grace period lasts, the first until %s."+
+		" They belonged to %s.", count(c.Jobs, "job"), clock(c.Until), list(c.Workers))
+	return []Cause{c}
+}
+
+// lockEnd returns when the lock on one of some jobs ends.
+func lockEnd(jobs []qless.JobSummary, jid string) (end time.Time) {
+	for i := range jobs {
+		if jobs[i].JID == jid {
+			end = jobs[i].Expires
+		}
+	}
+	return end
+}
+
+// stalledLocks says which locks have ended, of which workers.
+func (l *look) stalledLocks() []Cause {
+	if l.counts.Stalled == 0 {
+		return nil
+	}
+	workers := workersOf(l.stalled)
+	sentence := fmt.Sprintf("The locks on %s have ended, and nobody has asked the queue for jobs since."+
+		" They belong to %s.", count(l.counts.Stalled, "job"), list(workers))
+	gone := slices.DeleteFunc(slices.Clone(workers), func(name string) bool {
+		return l.workers.listed[name]
+	})
+	if len(gone) > 0 {
+		sentence += fmt.Sprintf(" No longer listed: %s.", list(gone))
+	}
+	return []Cause{{
+		Code: CodeStalled, Certain: true, Jobs: l.counts.Stalled, JIDs: first(jidsOf(l.stalled)),
+		Workers: first(workers), Sentence: sentence,
+	}}
+}
+
+// unhandled says which failure groups are those of workers of other languages that could not find
+// the code of a klass.
+func (l *look) unhandled() []Cause {
+	name := l.queue.Name()
+	python := []string{
+		"-ImportError", "-ModuleNotFoundError", "-AttributeError", "-method-missing", "-method-type",
+	}
+	klasses := klassesOf(l.waiting, l.scheduled, l.running, l.depends)
+	c := Cause{Code: CodeUnhandled}
+	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
+		suffix, isOurs := strings.CutPrefix(group, name)
+		klass, isRuby := strings.CutSuffix(group, ":NameError")
+		if isOurs && slices.Contains(python, suffix) || isRuby && slices.Contains(klasses, klass) {
+			c.Groups = append(c.Groups, group)
+			c.Jobs += l.groups[group]
+		}
+	}
+	if c.Jobs == 0 {
+		return nil
+	}
+	c.Groups = first(c.Groups)
+	c.Sentence = fmt.Sprintf("%s failed in %s: workers of other languages fail jobs so when they do not"+
+		" find the code for a klass.", verb(c.Jobs, "job", "has", "have"), list(c.Groups))
+	return []Cause{c}
+}
+
+// longWait is for how long jobs have to wait before it is of interest that none completes.
+const longWait = 10 * time.Minute
+
+// noCompletions says of which klasses nothing completes, though workers have handlers for them.
+func (l *look) noCompletions() []Cause {
+	if l.counts.Latency.Oldest < longWait || len(l.workers.takers) == 0 {
+		return nil
+	}
+	var found []Cause
+	for _, klass := range klassesOf(l.waiting) {
+		rates := l.rates[klass]
+		if rates.Completed > 0 || !l.workers.handles(klass) {
+			continue
+		}
+		jobs := withKlass(klass, l.waiting)
+		found = append(found, Cause{
+			Code: CodeNoCompletions, Klass: klass, Jobs: len(jobs),
+			Sampled: l.counts.Waiting > len(l.waiting), JIDs: first(jobs),
+			Failed: rates.Failed, Retried: rates.Retried,
+			Sentence: fmt.Sprintf("No Go worker has completed a job of the klass %q of this queue in the last"+
+				" hour: %d failed and %d were retried.", klass, rates.Failed, rates.Retried),
+		})
+	}
+	return found
+}

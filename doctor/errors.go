@@ -1,0 +1,28 @@
+package doctor
+
+import (
+	"errors"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
+)
+
+// op is the operation that errors of this package name.
+const op = "doctor"
+
+func invalid(message string) error {
+	return &qless.Error{Op: op, Code: qless.CodeInvalid, Message: message}
+}
+
+// coded returns an error of the server or the connection as one of package qless.
+func coded(err error) error {
+	var already *qless.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	code := qless.CodeServer
+	if redisx.IsUnanswered(err) {
+		code = qless.CodeUnavailable
+	}
+	return &qless.Error{Op: op, Code: code, Message: err.Error(), Err: err}
+}

@@ -1,0 +1,278 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An exam is one pass over a namespace.
+type exam struct {
+	Options
+	ctx    context.Context
+	rdb    redis.UniversalClient // of the server that has the namespace
+	report *Report
+
+	batches map[*check][]item
+	filed   map[member]bool // failed jobs that were met in their groups
+	failed  []item          // failed jobs that were not, when they were met
+}
+
+// A member is an entry of a failure group.
+type member struct{ key, jid string }
+
+// newExam prepares an exam. On a cluster, all is asked of the master that has the namespace.
+func newExam(ctx context.Context, rdb redis.UniversalClient, options Options) (*exam, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if rdb == nil {
+		return nil, invalid("no redis client")
+	}
+	e := &exam{
+		Options: options, ctx: ctx, rdb: rdb,
+		report:  &Report{Namespace: options.Namespace, Findings: []Finding{}, Skipped: []string{}},
+		batches: map[*check][]item{}, filed: map[member]bool{},
+	}
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		e.rdb, err = cluster.MasterForKey(ctx, options.Namespace)
+	}
+	return e, coded(err)
+}
+
+// pace waits between two steps, and returns the error of a context that has ended.
+func (e *exam) pace() error {
+	e.report.Steps++
+	if e.Pause <= 0 {
+		return e.ctx.Err()
+	}
+	timer := time.NewTimer(e.Pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-e.ctx.Done():
+		return e.ctx.Err()
+	}
+}
+
+// globs escapes what a pattern of SCAN gives a meaning to.
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// scan looks at all keys of the namespace.
+func (e *exam) scan() error {
+	pattern := globs.Replace(e.Namespace) + "*"
+	for cursor := uint64(0); ; {
+		keys, next, err := e.rdb.Scan(e.ctx, cursor, pattern, int64(e.Step)).Result()
+		if err != nil {
+			return err
+		}
+		if err := e.pace(); err != nil {
+			return err
+		}
+		if err := e.lookAt(keys); err != nil {
+			return err
+		}
+		e.progress()
+		if cursor = next; cursor == 0 {
+			return e.finish()
+		}
+	}
+}
+
+// lookAt looks at some keys.
+func (e *exam) lookAt(keys []string) error {
+	for part := range slices.Chunk(keys, e.Step) {
+		pipe := e.rdb.Pipeline()
+		for _, key := range part {
+			pipe.Type(e.ctx, key)
+		}
+		types, err := pipe.Exec(e.ctx)
+		if err != nil {
+			return err
+		}
+		if err := e.pace(); err != nil {
+			return err
+		}
+		for i, key := range part {
+			if err := e.lookAtKey(key, types[i].(*redis.StatusCmd).Val()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookAtKey looks at a key of a type and at its members.
+func (e *exam) lookAtKey(key, kind string) error {
+	e.report.Keys++
+	name := strings.TrimPrefix(key, e.Namespace)
+	c := classOf(name)
+	switch {
+	case kind == "none":
+		return nil // by now
+	case c.kind == "":
+		e.tell(newFinding(e.Namespace, KindUnknownKey, name, "", "", false))
+		return nil
+	case c.kind != kind:
+		e.tell(newFinding(e.Namespace, KindWrongType, name, "", "a "+kind+", not a "+c.kind, false))
+		return nil
+	}
+	if c.itself == checkJob {
+		e.report.Jobs++
+	}
+	if c.itself != nil {
+		if err := e.add(c.itself, c.own(name)); err != nil {
+			return err
+		}
+	}
+	if c.check == nil {
+		return nil
+	}
+	return e.members(key, kind, func(m string) error { return e.lookAtMember(c.check, item{name, m}) })
+}
+
+// lookAtMember looks at a member of a key.
+func (e *exam) lookAtMember(c *check, i item) error {
+	if strings.HasPrefix(i.key, "f:") {
+		entry := member{i.key, i.member}
+		if e.filed[entry] {
+			return e.add(c, item{i.key, twice + i.member})
+		}
+		e.filed[entry] = true
+	}
+	return e.add(c, i)
+}
+
+// members calls a function for each member of a key, in steps.
+func (e *exam) members(key, kind string, visit func(string) error) error {
+	if kind == typeList {
+		return e.entries(key, visit)
+	}
+	scan, stride := e.rdb.SScan, 1
+	switch kind {
+	case typeZSet:
+		scan, stride = e.rdb.ZScan, 2
+	case typeHash:
+		scan, stride = e.rdb.HScan, 2
+	}
+	for cursor := uint64(0); ; {
+		found, next, err := scan(e.ctx, key, cursor, "", int64(e.Step)).Result()
+		if err != nil {
+			return err
+		}
+		if err := e.pace(); err != nil {
+			return err
+		}
+		for i := 0; i < len(found); i += stride {
+			if err := visit(found[i]); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// entries calls a function for each entry of a list, in steps from its end, because new ones come in
+// at its beginning. What leaves it meanwhile may have others looked at twice, which are then not taken
+// for duplicates.
+func (e *exam) entries(key string, visit func(string) error) error {
+	for end := int64(-1); ; end -= int64(e.Step) {
+		found, err := e.rdb.LRange(e.ctx, key, end-int64(e.Step)+1, end).Result()
+		if err != nil {
+			return err
+		}
+		if err := e.pace(); err != nil {
+			return err
+		}
+		for _, entry := range found {
+			if err := visit(entry); err != nil {
+				return err
+			}
+		}
+		if len(found) < e.Step {
+			return nil
+		}
+	}
+}
+
+// itemsAtOnce is how many items a script checks: about a thousand commands.
+const itemsAtOnce = 100
+
+// add has an item checked, some time.
+func (e *exam) add(c *check, i item) error {
+	e.batches[c] = append(e.batches[c], i)
+	if len(e.batches[c]) < itemsAtOnce {
+		return nil
+	}
+	return e.flush(c)
+}
+
+// flush checks the items that wait for it.
+func (e *exam) flush(c *check) error {
+	items := e.batches[c]
+	e.batches[c] = items[:0]
+	if len(items) == 0 {
+		return nil
+	}
+	found, err := c.run(e.ctx, e, "", items)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Kind == kindFailed {
+			e.failed = append(e.failed, item{strings.TrimPrefix(f.Key, e.Namespace), f.Member})
+		} else {
+			e.tell(f)
+		}
+	}
+	return e.pace()
+}
+
+// finish checks all items that are left, and then the failed jobs that were met in no group.
+func (e *exam) finish() error {
+	all := []*check{
+		checkPlace, checkJob, checkDepends, checkTags, checkWorkers, checkLimits, checkNotes,
+		checkFigures,
+	}
+	for _, c := range all {
+		if err := e.flush(c); err != nil {
+			return err
+		}
+	}
+	for _, i := range e.failed {
+		if e.filed[member{i.member, strings.TrimPrefix(i.key, "j:")}] {
+			continue
+		}
+		if err := e.add(checkJob, item{i.key, inGroup}); err != nil {
+			return err
+		}
+	}
+	return e.flush(checkJob)
+}
+
+// tell adds a finding to the report.
+func (e *exam) tell(f Finding) {
+	if len(e.report.Findings) >= e.MaxFindings {
+		e.report.Truncated = true
+		return
+	}
+	e.report.Findings = append(e.report.Findings, f)
+}
+
+// progress tells how far the exam is.
+func (e *exam) progress() {
+	if e.Progress == nil {
+		return
+	}
+	e.Progress(Progress{
+		Keys: e.report.Keys, Total: max(e.report.Total, e.report.Keys), Jobs: e.report.Jobs,
+		Findings: len(e.report.Findings),
+	})
+}

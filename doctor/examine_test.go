@@ -1,0 +1,255 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+	"github.com/qless/qless-go/internal/testkit/tour"
+)
+
+func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.furnish()
+	before := e.dump()
+	require.Empty(t, e.examine())
+	require.Empty(t, changed(before, e.dump()), "it changes nothing")
+}
+
+// What is left behind is not taken for damage.
+func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	tour.Client(t, e.Client)
+	tour.Worker(t, e.Client, e.as("w2"))
+	e.furnish()
+	for _, f := range e.examine() {
+		require.NotEqual(t, doctor.Broken, f.Severity, "%+v", f)
+		t.Log(f)
+	}
+}
+
+// Clients of other languages run the drop-in script, say the time, and know no extensions.
+func TestJobsOfOtherClientsAreWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	now := time.Now()
+	run := func(words ...any) any {
+		t.Helper()
+		line := append([]any{words[0], fmt.Sprintf("%d.%06d", now.Unix(), now.Nanosecond()/1000)}, words[1:]...)
+		reply, err := scripts.RunDropIn(t.Context(), e.rdb, line...)
+		e.do(err)
+		now = now.Add(time.Millisecond)
+		return reply
+	}
+	for i := range 6 {
+		run("put", "py", "q", fmt.Sprint("j", i), "pkg.Job", "{}", 0, "tags", `["a","b"]`, "priority", i)
+	}
+	run("put", "py", "q", "late", "pkg.Job", "{}", 100)
+	run("put", "py", "q", "dep", "pkg.Job", "{}", 0, "depends", `["j0","j1"]`)
+	run("recur", "q", "r", "pkg.Job", "{}", "interval", 60, 0)
+	run("pop", "q", "py", 4)
+	run("complete", "j5", "py", "q", "{}")
+	run("fail", "j4", "py", "group", "why")
+	run("retry", "j3", "q", "py", 0)
+	run("heartbeat", "j2", "py", "{}")
+	run("track", "track", "j1")
+	run("tag", "add", "j1", "c")
+	run("timeout", "j2")
+	run("cancel", "j3")
+	for _, f := range e.examine() {
+		require.Equal(t, doctor.Leftover, f.Severity, "%+v", f)
+	}
+}
+
+func TestAnEmptyNamespaceIsWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.do(e.rdb.Set(t.Context(), "other", "x", 0).Err())
+	require.Empty(t, e.examine())
+}
+
+// Another namespace, even one whose prefix is a pattern, is not looked at.
+func TestOnlyTheNamespaceIsLookedAt(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.furnish()
+	for _, key := range []string{"ql:q:q-work", "q*:j:x"} {
+		e.do(e.rdb.Del(t.Context(), key).Err())
+	}
+	options := e.options()
+	options.Namespace = "q*:"
+	report, err := doctor.Examine(t.Context(), e.rdb, options)
+	e.do(err)
+	require.Zero(t, report.Keys)
+	for _, f := range report.Findings {
+		require.Equal(t, doctor.KindNoPersistence, f.Kind)
+	}
+	other, err := qless.New(e.rdb, qless.WithNamespace("q*:"))
+	e.do(err)
+	e.do(errOf(other.Queue("q").Put(t.Context(), "K", nil)))
+	e.do(e.rdb.Del(t.Context(), "q*:q:q-work").Err())
+	report, err = doctor.Examine(t.Context(), e.rdb, options)
+	e.do(err)
+	broken := report.With(doctor.Broken)
+	require.Len(t, broken, 1)
+	require.Equal(t, doctor.KindLost, broken[0].Kind)
+}
+
+// Work goes on while everything is looked at, again and again.
+func TestWorkIsNotTakenForDamage(t *testing.T) {
+	e := newEnvWith(t, nil)
+	const rounds = 300
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; err == nil && i < rounds; i++ {
+			err = e.busy(t.Context(), i)
+		}
+		done <- err
+	}()
+	for exams := 0; ; exams++ {
+		for _, f := range e.examine() {
+			require.NotEqual(t, doctor.Broken, f.Severity, "%+v", f)
+		}
+		select {
+		case err := <-done:
+			e.do(err)
+			require.Positive(t, exams)
+			return
+		default:
+		}
+	}
+}
+
+// busy puts jobs and ends them in many ways.
+func (e *env) busy(ctx context.Context, i int) error {
+	queue, jid := e.Queue("q"), fmt.Sprint("job", i)
+	_, err := queue.Put(ctx, "K", nil, qless.JID(jid), qless.Tags("t", fmt.Sprint("t", i%5)), qless.TTL(time.Hour))
+	if err != nil {
+		return err
+	}
+	_, err = queue.Put(ctx, "K", nil, qless.DependsOn(jid))
+	if err == nil {
+		_, err = queue.Put(ctx, "K", nil, qless.Unique(i%7).Replace())
+	}
+	if err != nil {
+		return err
+	}
+	jobs, err := queue.Pop(ctx, 2)
+	for _, job := range jobs {
+		switch {
+		case err != nil:
+		case i%4 == 0:
+			err = job.Fail(ctx, fmt.Sprint("g", i%3), "why")
+		case i%4 == 1:
+			err = errOf(job.Retry(ctx))
+		default:
+			err = job.Complete(ctx)
+		}
+	}
+	if err == nil && i%20 == 0 {
+		_, err = e.Unfail(ctx, "g0", 100)
+	}
+	return err
+}
+
+func TestOptionsOfAnExam(t *testing.T) {
+	e := newEnvWith(t, nil)
+	for _, options := range []doctor.Options{{Step: 9}, {Step: 1001}, {Step: -1}, {Pause: -2}, {MaxFindings: -1}} {
+		_, err := doctor.Examine(t.Context(), e.rdb, options)
+		require.Error(t, err)
+		_, err = doctor.Fix(t.Context(), e.rdb, options)
+		require.Error(t, err)
+		_, err = doctor.EstimateExam(t.Context(), e.rdb, options)
+		require.Error(t, err)
+	}
+	_, err := doctor.Examine(t.Context(), nil, doctor.Options{})
+	require.Error(t, err)
+}
+
+func TestProgressIsTold(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.furnish()
+	var last doctor.Progress
+	calls := 0
+	options := e.options()
+	options.Progress = func(p doctor.Progress) {
+		require.GreaterOrEqual(t, p.Keys, last.Keys)
+		last, calls = p, calls+1
+	}
+	report, err := doctor.Examine(t.Context(), e.rdb, options)
+	e.do(err)
+	require.Greater(t, calls, 1)
+	require.Equal(t, report.Keys, last.Keys)
+	require.Equal(t, last.Total, last.Keys)
+	require.Equal(t, 12, report.Jobs)
+	require.Positive(t, report.Took)
+}
+
+func TestAnExamEndsWithItsContext(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.furnish()
+	ctx, cancel := context.WithCancel(t.Context())
+	options := e.options()
+	options.Progress = func(doctor.Progress) { cancel() }
+	report, err := doctor.Examine(ctx, e.rdb, options)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Positive(t, report.Keys)
+}
+
+func TestNoMoreFindingsAreKeptThanWanted(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.put("q", "a b c d")
+	e.do(e.rdb.Del(t.Context(), "ql:q:q-work").Err())
+	options := e.options()
+	options.MaxFindings = 3
+	report, err := doctor.Examine(t.Context(), e.rdb, options)
+	e.do(err)
+	require.Len(t, report.Findings, 3)
+	require.True(t, report.Truncated)
+}
+
+func TestAReportIsJSON(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.put("q", "a")
+	e.do(e.rdb.Del(t.Context(), "ql:q:q-work").Err())
+	report, err := doctor.Examine(t.Context(), e.rdb, e.options())
+	e.do(err)
+	text, err := json.Marshal(report)
+	e.do(err)
+	var again doctor.Report
+	e.do(json.Unmarshal(text, &again))
+	require.Equal(t, report, &again)
+	require.Len(t, e.fix(again.Findings...), 1, "findings that were kept as JSON can be repaired")
+}
+
+// A plain job costs few commands, and no command looks at many.
+func TestAnExamIsCheap(t *testing.T) {
+	e := newEnvWith(t, nil)
+	const jobs = 1000
+	var specs []qless.JobSpec
+	for range jobs {
+		specs = append(specs, qless.JobSpec{Klass: "K"})
+	}
+	e.do(errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	var report *doctor.Report
+	commands := e.server.Monitored(t, func() {
+		var err error
+		report, err = doctor.Examine(t.Context(), e.rdb, doctor.Options{Pause: -1})
+		e.do(err)
+	})
+	require.Equal(t, jobs, report.Jobs)
+	t.Logf("%.1f commands a job, %d steps", float64(len(commands))/jobs, report.Steps)
+	require.Less(t, len(commands), 10*jobs)
+	for _, command := range commands {
+		require.NotContains(t, []string{"KEYS", "keys", "SMEMBERS", "HGETALL", "hgetall"}, command.Words[0])
+	}
+	estimate, err := doctor.EstimateExam(t.Context(), e.rdb, doctor.Options{})
+	e.do(err)
+	require.InDelta(t, report.Steps, estimate.Steps, float64(report.Steps))
+	require.Positive(t, estimate.Took)
+}

@@ -1,0 +1,71 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// A queue has jobs, and nobody works them.
+func ExampleWhy() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	queue := server.Client().Queue("mail")
+	if _, err := queue.Put(ctx, "Welcome", nil); err != nil {
+		log.Fatal(err)
+	}
+	if err := queue.Pause(ctx); err != nil {
+		log.Fatal(err)
+	}
+	found, err := doctor.Why(ctx, server.Client(), "mail")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, cause := range found.Causes {
+		fmt.Printf("%s: %s\n", cause.Code, cause.Sentence)
+	}
+	// Output:
+	// paused: The queue is paused: no job is handed out until it is unpaused.
+	// no_workers: No worker is known that takes jobs from the queue.
+}
+
+// Somebody has deleted a key by hand.
+func ExampleExamine() {
+	server, err := qlesstest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ctx := context.Background()
+	rdb := server.Redis()
+	if _, err := server.Client().Queue("mail").Put(ctx, "Welcome", nil, qless.JID("job-1")); err != nil {
+		log.Fatal(err)
+	}
+	if err := rdb.Del(ctx, "ql:q:mail-work").Err(); err != nil {
+		log.Fatal(err)
+	}
+	report, err := doctor.Examine(ctx, rdb, doctor.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	broken := report.With(doctor.Broken)
+	for _, finding := range broken {
+		fmt.Println(finding.Sentence)
+	}
+	fixed, err := doctor.Fix(ctx, rdb, doctor.Options{}, broken...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(fixed), "was repaired")
+	// Output:
+	// The job job-1 belongs into ql:q:mail-work by its record, and is not there.
+	// 1 was repaired
+}

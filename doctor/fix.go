@@ -1,0 +1,72 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// order is the order of repairs: what others need comes first. What is not named comes last.
+var order = []Kind{
+	KindClaimDead, KindDependencyOneSided, KindDependencyLeft, KindDependencyOver, KindWaitsForNothing,
+	KindLost, KindMisplaced, KindGhost, KindTagLacking, KindTagExtra, KindTagCount,
+}
+
+// Fix repairs findings, and returns those that it has repaired. Each is repaired by one script, which
+// checks first whether it is still there: one that is gone by now, or of which somebody else has
+// changed what it is about, is left alone, and so is one that is not Fixable.
+//
+// The record of a job decides: where it says that the job is, the job is put, and every other place
+// loses it. Locks end when the last of those who know of it says. A job that waited for others, and now
+// for none, goes on; workers notice at their next poll. Nothing is run, failed or deleted, but for
+// histories that belong to no job.
+//
+// If it fails, or the context ends, it returns what it has repaired so far with the error. Of the
+// options, Step, MaxFindings and Progress play no part.
+func Fix(
+	ctx context.Context, rdb redis.UniversalClient, options Options, findings ...Finding,
+) ([]Finding, error) {
+	e, err := newExam(ctx, rdb, options)
+	if err != nil {
+		return nil, err
+	}
+	findings = slices.Clone(findings)
+	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
+	var fixed []Finding
+	for i := range findings {
+		done, err := e.fix(&findings[i])
+		fixed = append(fixed, done...)
+		if err != nil {
+			return fixed, coded(err)
+		}
+	}
+	return fixed, nil
+}
+
+// rank returns the place of a kind among the repairs.
+func rank(kind Kind) int {
+	if i := slices.Index(order, kind); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// fix repairs a finding, if it can be.
+func (e *exam) fix(f *Finding) ([]Finding, error) {
+	if !f.Fixable || !strings.HasPrefix(f.Key, e.Namespace) {
+		return nil, nil
+	}
+	i := f.item(e.Namespace)
+	c := checkOf(i)
+	if c == nil {
+		return nil, nil
+	}
+	fixed, err := c.run(e.ctx, e, f.Kind, []item{i})
+	if err != nil {
+		return nil, err
+	}
+	return fixed, e.pace()
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import "strings"
+
+// What the keys of a job's lists end in.
+const (
+	historySuffix      = "-history"
+	dependentsSuffix   = "-dependents"
+	dependenciesSuffix = "-dependencies"
+)
+
+// Members of items that are none of the key's.
+const (
+	inGroup = "group" // of a job: look into its failure group
+	twice   = "2x"    // before a jid: look for it twice
+)
+
+// The types of keys.
+const (
+	typeString = "string"
+	typeHash   = "hash"
+	typeList   = "list"
+	typeSet    = "set"
+	typeZSet   = "zset"
+)
+
+// A class is what there is to know of keys of a kind.
+type class struct {
+	kind    string // the type; empty if the key is of no known kind
+	check   *check // of each member; nil if the members are not checked
+	itself  *check // of the key; nil if there is nothing to check
+	seconds string // for how long it should last at most; empty if for ever
+}
+
+// whole are the keys whose names are fixed.
+var whole = map[string]class{
+	"completed":                   {kind: typeZSet, check: checkPlace},
+	"config":                      {kind: typeHash},
+	"failed-jobs-list":            {kind: typeZSet, check: checkNotes},
+	"failures":                    {kind: typeSet, check: checkNotes},
+	"paused_queues":               {kind: typeSet},
+	"queues":                      {kind: typeZSet},
+	"tags":                        {kind: typeZSet, check: checkTags},
+	"tracked":                     {kind: typeZSet, check: checkNotes},
+	"workers":                     {kind: typeZSet},
+	"x:empty":                     {kind: typeHash, seconds: "1"},
+	"x:filled":                    {kind: typeSet, seconds: "1"},
+	"x:idle":                      {kind: typeSet, check: checkWorkers},
+	"x:limits":                    {kind: typeHash, check: checkLimits},
+	"x:queues":                    {kind: typeZSet},
+	"x:schedule-ids":              {kind: typeZSet, check: checkNotes},
+	"x:schedules":                 {kind: typeHash},
+	"x:sweep":                     {kind: typeHash},
+	"x:topics":                    {kind: typeSet},
+	"x:until":                     {kind: typeZSet, check: checkNotes},
+	"j:x:open" + dependentsSuffix: {kind: typeSet, check: checkDepends},
+}
+
+// A pattern is how a key begins and ends.
+type pattern struct {
+	first, last string
+	class
+}
+
+// patterns are the other keys. The first that matches counts.
+var patterns = []pattern{
+	{"j:", historySuffix, class{kind: typeList, itself: checkNotes}},
+	{"j:", dependentsSuffix, class{kind: typeSet, check: checkDepends}},
+	{"j:", dependenciesSuffix, class{kind: typeSet, check: checkDepends}},
+	{"j:", "", class{kind: typeHash, itself: checkJob}},
+	{"r:", "", class{kind: typeHash, itself: checkNotes}},
+	{"q:", "-work", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-locks", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-scheduled", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-depends", class{kind: typeZSet, check: checkPlace}},
+	{"q:", "-recur", class{kind: typeZSet, check: checkPlace}},
+	{"w:", ":jobs", class{kind: typeZSet, check: checkWorkers}},
+	{"f:", "", class{kind: typeList, check: checkPlace, itself: checkNotes}},
+	{"t:", "", class{kind: typeZSet, check: checkTags, itself: checkTags}},
+	{"s:", "", class{kind: typeHash, check: checkFigures}},
+	{"topics", "", class{kind: typeHash}},
+	{"x:due:", "", class{kind: typeString, itself: checkWorkers}},
+	{"x:fair:", "", class{kind: typeZSet, check: checkFigures, itself: checkFigures}},
+	{"x:follow:", "", class{kind: typeHash}},
+	{"x:idle:", "", class{kind: typeZSet, check: checkWorkers}},
+	{"x:limit:", ":held", class{kind: typeZSet, check: checkLimits}},
+	{"x:limit:", ":starts", class{kind: typeList}},
+	{"x:limit:", ":wait", class{kind: typeZSet, check: checkLimits}},
+	{"x:rate:", "", class{kind: typeList}},
+	{"x:rates:sent:", "", class{kind: typeString, seconds: "259200"}},
+	{"x:rates:", "", class{kind: typeHash, check: checkFigures, seconds: "259200"}},
+	{"x:schedule:", "", class{kind: typeHash}},
+	{"x:stats:", "", class{kind: typeHash, check: checkFigures}},
+	{"x:unique:", "", class{kind: typeString, itself: checkNotes}},
+	{"x:worker:", "", class{kind: typeString, seconds: "150"}},
+}
+
+// classOf returns what there is to know of a key, given without the prefix.
+func classOf(key string) class {
+	c, ok := whole[key]
+	if !ok {
+		c = patternOf(key)
+	}
+	if c.seconds != "" {
+		c.itself = checkNotes
+	}
+	return c
+}
+
+// patternOf returns the class of the first pattern that a key matches.
+func patternOf(key string) class {
+	for _, p := range patterns {
+		long := len(key) >= len(p.first)+len(p.last)
+		if long && strings.HasPrefix(key, p.first) && strings.HasSuffix(key, p.last) {
+			return p.class
+		}
+	}
+	return class{}
+}
+
+// own returns the item for a key by itself.
+func (c class) own(key string) item { return item{key, c.seconds} }
+
+// checkOf returns the check that tells of an item.
+func checkOf(i item) *check {
+	c := classOf(i.key)
+	if i.member == "" || i.member == c.seconds {
+		return c.itself
+	}
+	return c.check
+}

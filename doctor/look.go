@@ -1,0 +1,233 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// A look is what Why has read about a queue.
+type look struct {
+	ctx    context.Context
+	client *qless.Client
+	queue  *qless.Queue
+
+	counts         qless.QueueCounts
+	known          bool // only set for a queue without jobs
+	maxConcurrency int
+	maxRate        int
+	per            time.Duration
+	nextStart      time.Time
+	workers        workforce
+	limits         []qless.LimitInfo
+	groups         map[string]int
+	rates          map[string]qless.Rates // by klass
+	graced         []*qless.Job
+	followed       []*qless.Job // jobs that depend on others
+	needed         map[string]*qless.Job
+
+	waiting, running, stalled, scheduled, depends []qless.JobSummary
+}
+
+// read reads everything that is of interest, given the counts.
+func (l *look) read() error {
+	var err error
+	if l.counts, err = l.queue.Counts(l.ctx, qless.IncludeLatency); err != nil {
+		return err
+	}
+	steps := []func() error{
+		l.readSettings, l.readWorkers, l.readLists, l.readLimits, l.readGraced, l.readNeeded,
+		l.readGroups, l.readRates,
+	}
+	if l.isEmpty() {
+		steps = []func() error{l.readKnown, l.readGroups}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isEmpty reports whether the queue has no jobs.
+func (l *look) isEmpty() bool {
+	c := &l.counts
+	return c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends+c.Recurring == 0
+}
+
+// isReady reports whether there is something to take, or would be if a limit had room.
+func (l *look) isReady() bool {
+	return l.counts.Waiting+l.counts.Stalled+l.parked() > 0
+}
+
+// parked returns how many of the jobs that were looked at wait for a limit.
+func (l *look) parked() int {
+	n := 0
+	for i := range l.scheduled {
+		if l.scheduled[i].ParkedBy != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// readKnown finds out whether the queue is a known one.
+func (l *look) readKnown() error {
+	all, err := l.client.Queues(l.ctx)
+	l.known = slices.ContainsFunc(all, func(c qless.QueueCounts) bool { return c.Name == l.queue.Name() })
+	return err
+}
+
+func (l *look) readSettings() (err error) {
+	if l.maxConcurrency, err = l.queue.MaxConcurrency(l.ctx); err != nil {
+		return err
+	}
+	if l.maxRate, l.per, err = l.queue.MaxRate(l.ctx); err != nil || l.maxRate == 0 {
+		return err
+	}
+	l.nextStart, err = l.queue.NextStart(l.ctx)
+	return err
+}
+
+func (l *look) readWorkers() error {
+	all, err := l.client.Workers(l.ctx)
+	l.workers = newWorkforce(all, l.queue.Name())
+	return err
+}
+
+// readLists reads the first jobs of each list that has any.
+func (l *look) readLists() error {
+	for _, list := range []struct {
+		kind  qless.List
+		count int
+		into  *[]qless.JobSummary
+	}{
+		{qless.ListWaiting, l.counts.Waiting, &l.waiting},
+		{qless.ListRunning, l.counts.Running, &l.running},
+		{qless.ListStalled, l.counts.Stalled, &l.stalled},
+		{qless.ListScheduled, l.counts.Scheduled, &l.scheduled},
+		{qless.ListDepends, l.counts.Depends, &l.depends},
+	} {
+		if list.count == 0 {
+			continue
+		}
+		page, err := l.queue.List(l.ctx, list.kind, qless.Range{Limit: maxLooked})
+		if err != nil {
+			return err
+		}
+		*list.into = page.Items
+	}
+	return nil
+}
+
+// readLimits reads the limits that keep jobs waiting.
+func (l *look) readLimits() error {
+	var names []string
+	for i := range l.scheduled {
+		name := l.scheduled[i].ParkedBy
+		if name != "" && !slices.Contains(names, name) && len(names) < maxLimits {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		info, err := l.client.Limit(name).Info(l.ctx)
+		if err != nil {
+			return err
+		}
+		l.limits = append(l.limits, info)
+	}
+	return nil
+}
+
+// readGraced finds the running jobs whose workers have lost them.
+func (l *look) readGraced() error {
+	if len(l.running) == 0 {
+		return nil
+	}
+	jobs, err := l.client.Jobs(l.ctx, jidsOf(l.running)...)
+	for _, job := range jobs {
+		last := len(job.History) - 1
+		if last >= 0 && job.History[last].What == "timed-out" && job.State == qless.StateRunning {
+			l.graced = append(l.graced, job)
+		}
+	}
+	return err
+}
+
+// readNeeded reads the jobs that others wait for.
+func (l *look) readNeeded() (err error) {
+	first := jidsOf(l.depends)
+	if len(first) == 0 {
+		return nil
+	}
+	l.followed, err = l.client.Jobs(l.ctx, first[:min(len(first), maxFollowed)]...)
+	if err != nil {
+		return err
+	}
+	l.needed = map[string]*qless.Job{}
+	var needed []string
+	for _, job := range l.followed {
+		for _, jid := range job.Dependencies {
+			if _, seen := l.needed[jid]; !seen && len(needed) < maxBlockers {
+				l.needed[jid] = nil
+				needed = append(needed, jid)
+			}
+		}
+	}
+	if len(needed) == 0 {
+		return nil
+	}
+	jobs, err := l.client.Jobs(l.ctx, needed...)
+	for _, job := range jobs {
+		l.needed[job.JID] = job
+	}
+	return err
+}
+
+func (l *look) readGroups() (err error) {
+	l.groups, err = l.client.FailureGroups(l.ctx)
+	return err
+}
+
+// readRates reads what became of jobs of the queue in the last hour: of those that have the klasses
+// of the waiting ones.
+func (l *look) readRates() error {
+	if l.counts.Waiting == 0 {
+		return nil
+	}
+	// The client's clock is not read here: a machine whose clock is wrong finds nothing.
+	now := time.Now()
+	for i := range l.waiting {
+		if at := l.waiting[i].Since; at.After(now) {
+			now = at
+		}
+	}
+	l.rates = map[string]qless.Rates{}
+	klasses := klassesOf(l.waiting)
+	if len(klasses) > maxRated {
+		klasses = []string{""} // all of them: this costs more
+	}
+	for _, klass := range klasses {
+		filter := qless.RateFilter{Queue: l.queue.Name(), Klass: klass}
+		groups, err := l.client.KlassRates(l.ctx, filter, now.Add(-time.Hour), now.Add(time.Minute))
+		if err != nil {
+			return err
+		}
+		for _, g := range groups {
+			l.rates[g.Name] = g.Rates
+		}
+	}
+	return nil
+}
+
+// jidsOf returns the jids of jobs.
+func jidsOf(jobs []qless.JobSummary) []string {
+	jids := make([]string, len(jobs))
+	for i := range jobs {
+		jids[i] = jobs[i].JID
+	}
+	return jids
+}

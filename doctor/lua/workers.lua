@@ -1,0 +1,50 @@
+-- workers: the jobs of a worker are those that it has, and who waits for jobs is alive.
+--
+-- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:due:<queue>
+
+-- Whether nothing shows that a worker is alive: it is not registered, and nobody listens for it.
+-- Receivers are not registered.
+local function is_dead(worker)
+  local channel = prefix .. 'x:wake:' .. worker
+  return not exists('x:worker:' .. worker) and call('pubsub', 'numsub', channel)[2] == 0
+end
+
+local function check_job(key, jid)
+  local worker, job = between(key, 'w:', ':jobs'), read_job(jid)
+  local has = job and job.state == 'running' and job.worker == worker and job.grace ~= '1'
+  if not has and score_in(key, jid) then
+    problem('lock_left', key, jid, job and job.state or 'gone', function()
+      call('zrem', prefix .. key, jid)
+    end)
+  end
+end
+
+local function check_idle(key, worker)
+  local listed = is_in(key, worker) or score_in(key, worker)
+  if listed and is_dead(worker) then
+    problem('idle_dead', key, worker, '', function()
+      call(key == 'x:idle' and 'srem' or 'zrem', prefix .. key, worker)
+    end)
+  end
+end
+
+local function check_claim(key)
+  local held = try('get', prefix .. key)
+  local at, holder = string.match(type(held) == 'string' and held or '', '^(%S+) (.*)$')
+  local lasts = call('pttl', prefix .. key) == -1
+  if held and (not finite(at) or lasts or is_in('x:idle', holder) and is_dead(holder)) then
+    problem('claim_dead', key, '', holder or '', function()
+      call('del', prefix .. key)
+    end)
+  end
+end
+
+return each(function(key, member)
+  if between(key, 'w:', ':jobs') then
+    check_job(key, member)
+  elseif between(key, 'x:due:', '') then
+    check_claim(key)
+  else
+    check_idle(key, member)
+  end
+end)

@@ -1,0 +1,100 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// An env is a real server of its own with a client whose worker is called w1.
+type env struct {
+	*qless.Client
+	t      testing.TB
+	ctx    context.Context
+	server *testkit.Server
+	rdb    *redis.Client
+	clock  *testkit.Clock // nil for that of the server
+}
+
+// newEnv returns an env whose clock only the test moves.
+func newEnv(t testing.TB) *env {
+	t.Helper()
+	return newEnvWith(t, testkit.NewClock())
+}
+
+func newEnvWith(t testing.TB, clock *testkit.Clock) *env {
+	t.Helper()
+	server := testkit.Start(t)
+	e := &env{t: t, ctx: t.Context(), server: server, rdb: server.Client(t), clock: clock}
+	e.Client = e.as("w1")
+	return e
+}
+
+// as returns a client of another worker.
+func (e *env) as(worker string) *qless.Client {
+	e.t.Helper()
+	options := []qless.ClientOption{qless.WithWorkerName(worker), qless.WithLogger(testkit.Quiet())}
+	if e.clock != nil {
+		options = append(options, qless.WithClock(e.clock.Now))
+	}
+	client, err := qless.New(e.rdb, options...)
+	require.NoError(e.t, err)
+	e.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// put puts jobs of the klass K.
+func (e *env) put(queue, jids string, options ...qless.PutOption) {
+	e.t.Helper()
+	for _, jid := range strings.Fields(jids) {
+		options := append([]qless.PutOption{qless.JID(jid)}, options...)
+		e.do(errOf(e.Queue(queue).Put(e.ctx, "K", nil, options...)))
+	}
+}
+
+// pop pops a number of jobs.
+func (e *env) pop(queue string, n int) []*qless.Job {
+	e.t.Helper()
+	jobs, err := e.Queue(queue).Pop(e.ctx, n)
+	e.do(err)
+	require.Len(e.t, jobs, n)
+	return jobs
+}
+
+// register has a worker say what it is.
+func (e *env) register(worker, info string) {
+	e.t.Helper()
+	var now time.Time
+	if e.clock != nil {
+		now = e.clock.Now()
+	}
+	_, err := scripts.Run(e.ctx, e.rdb, e.Namespace(), now, "worker.register", worker, "0", info)
+	e.do(err)
+}
+
+func (e *env) do(err error) {
+	e.t.Helper()
+	require.NoError(e.t, err)
+}
+
+// errOf returns the error of a call that also returns a value.
+func errOf[T any](_ T, err error) error { return err }
+
+// requireCode requires an error of a kind.
+func requireCode(t testing.TB, code qless.Code, err error) {
+	t.Helper()
+	var own *qless.Error
+	require.True(t, errors.As(err, &own), "%v", err)
+	require.Equal(t, code, own.Code)
+}

@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// oldest is the first version of Redis that works.
+var oldest = []int{6, 2}
+
+// server looks at the server.
+func (e *exam) server() error {
+	text, err := e.rdb.Info(e.ctx).Result()
+	if err != nil {
+		e.skip("the server", err)
+		return e.ctx.Err()
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	e.tellServer(info)
+	return e.persistence(info)
+}
+
+// tellServer tells what INFO says.
+func (e *exam) tellServer(info map[string]string) {
+	about := func(kind Kind, details string) {
+		e.tell(newFinding(e.Namespace, kind, "", "", details, false))
+	}
+	if isOlder(info["redis_version"]) {
+		about(KindOldServer, info["redis_version"])
+	}
+	if info["role"] == "slave" {
+		about(KindReplica, "")
+	}
+	if policy := info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		about(KindEviction, policy)
+	}
+	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
+		if status := info[field]; status != "" && status != "ok" {
+			about(KindPersistenceFailed, field+" is "+status)
+		}
+	}
+}
+
+// isOlder reports whether a version is older than the first that works.
+func isOlder(version string) bool {
+	var numbers []int
+	for _, part := range strings.SplitN(version, ".", 3) {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return false
+		}
+		numbers = append(numbers, n)
+	}
+	return len(numbers) > 1 && slices.Compare(numbers[:2], oldest) < 0
+}
+
+// persistence finds out whether the server keeps anything on disk.
+func (e *exam) persistence(info map[string]string) error {
+	if info["aof_enabled"] != "0" {
+		return nil
+	}
+	config, err := e.rdb.ConfigGet(e.ctx, "save").Result()
+	if err != nil {
+		e.skip("how the server saves", err)
+		return e.ctx.Err()
+	}
+	if save, ok := config["save"]; ok && save == "" {
+		e.tell(newFinding(e.Namespace, KindNoPersistence, "", "", "", false))
+	}
+	return nil
+}
+
+// maxSkew is by how much a clock may be ahead: what the network and a busy server explain.
+const maxSkew = 5 * time.Second
+
+// clocks looks for workers that were seen in the future. Clients of other languages say the time.
+func (e *exam) clocks() error {
+	key := e.Namespace + "workers"
+	if kind, err := e.rdb.Type(e.ctx, key).Result(); err != nil || kind != typeZSet {
+		return err
+	}
+	now, err := e.now()
+	if err != nil {
+		return err
+	}
+	ahead, err := e.rdb.ZRangeArgsWithScores(e.ctx, redis.ZRangeArgs{
+		Key: key, ByScore: true, Count: int64(e.Step),
+		Start: fmt.Sprintf("(%d", now.Add(maxSkew).Unix()), Stop: "+inf",
+	}).Result()
+	if err != nil {
+		return err
+	}
+	for _, worker := range ahead {
+		name, _ := worker.Member.(string)
+		by := time.Duration((worker.Score - float64(now.Unix())) * float64(time.Second)).Round(time.Second)
+		e.tell(newFinding(e.Namespace, KindClockSkew, "workers", name, by.String(), false))
+	}
+	return e.pace()
+}
+
+// now returns the time by which the scripts go.
+func (e *exam) now() (time.Time, error) {
+	if e.Clock != nil {
+		return e.Clock(), nil
+	}
+	return e.rdb.Time(e.ctx).Result()
+}

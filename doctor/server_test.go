@@ -1,0 +1,93 @@
+package doctor_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// kinds returns the kinds of what is told of a server.
+func kinds(t *testing.T, rdb redis.UniversalClient) (found []doctor.Kind, skipped []string) {
+	t.Helper()
+	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
+	require.NoError(t, err)
+	for _, f := range report.Findings {
+		require.Equal(t, doctor.Warning, f.Severity)
+		require.False(t, f.Fixable)
+		found = append(found, f.Kind)
+	}
+	return found, report.Skipped
+}
+
+func TestAServerThatKeepsEverythingIsWell(t *testing.T) {
+	server := testkit.Start(t, "--appendonly", "yes")
+	found, skipped := kinds(t, server.Client(t))
+	require.Empty(t, found)
+	require.Empty(t, skipped)
+}
+
+func TestAServerThatMayLoseJobs(t *testing.T) {
+	server := testkit.Start(t, "--maxmemory-policy", "allkeys-lru")
+	found, _ := kinds(t, server.Client(t))
+	require.Equal(t, []doctor.Kind{doctor.KindEviction, doctor.KindNoPersistence}, found)
+}
+
+func TestAServerThatIsAReplica(t *testing.T) {
+	master := testkit.Start(t, "--appendonly", "yes")
+	replica := testkit.Start(t, "--appendonly", "yes", "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
+	rdb := replica.Client(t)
+	testkit.Until(t, "it follows its master", func() bool {
+		return strings.Contains(rdb.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	found, _ := kinds(t, rdb)
+	require.Equal(t, []doctor.Kind{doctor.KindReplica}, found)
+}
+
+// rules returns the rules of the user that the page tells of.
+func rules(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/doctor.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "\nuser doctor on ")
+	require.True(t, found)
+	rest, _, _ = strings.Cut(rest, "\n```")
+	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(rest, "\\\n", " "), ">SECRET", ">secret"))
+}
+
+func TestAUserWithTheRulesOfThePage(t *testing.T) {
+	for name, without := range map[string]string{
+		"all": "", "without INFO": "+info", "without CONFIG": "+config|get", "without DBSIZE": "+dbsize",
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvWith(t, nil)
+			e.furnish()
+			words := []any{"ACL", "SETUSER", "doctor", "on"}
+			for _, rule := range rules(t) {
+				if rule != without {
+					words = append(words, rule)
+				}
+			}
+			e.do(e.rdb.Do(t.Context(), words...).Err())
+			defer e.rdb.Do(t.Context(), "ACL", "DELUSER", "doctor")
+			options := testkit.Options(e.server.Addr())
+			options.Username, options.Password = "doctor", "secret"
+			rdb := redis.NewClient(options)
+			defer rdb.Close()
+			for _, d := range damages {
+				e.redis(d.do)
+			}
+			report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
+			e.do(err)
+			require.Equal(t, without == "", len(report.Skipped) == 0, "%q", report.Skipped)
+			fixed, err := doctor.Fix(t.Context(), rdb, doctor.Options{Pause: -1}, report.Findings...)
+			e.do(err)
+			require.NotEmpty(t, fixed)
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// statusWindow is the time that the rates of a status are of.
+const statusWindow = 5 * time.Minute
+
+// A Status is what a namespace does at the moment.
+type Status struct {
+	Time      time.Time `json:"time"`
+	Namespace string    `json:"namespace"`
+
+	// Attention is what a person should look at, the most urgent first.
+	Attention []Problem `json:"attention"`
+
+	// Queues are the queues by name: those that were seen first, if there are more than 1000. Total
+	// is how many there are.
+	Queues []QueueStatus `json:"queues"`
+	Total  int           `json:"total"`
+
+	Workers  Workforce `json:"workers"`
+	Rates    Rates     `json:"rates"`
+	Failures []Group   `json:"failures"` // the largest groups first
+
+	// FullLimits are the limits that keep jobs waiting, of the first 100 that are defined.
+	FullLimits []qless.LimitInfo `json:"full_limits"`
+
+	// Listed are the workers one by one.
+	Listed []qless.WorkerCounts `json:"-"`
+
+	overdue []qless.ScheduleInfo
+}
+
+// Failed returns how many jobs have failed, in all groups.
+func (s *Status) Failed() int {
+	sum := 0
+	for _, group := range s.Failures {
+		sum += max(0, group.Jobs)
+	}
+	return sum
+}
+
+// A QueueStatus is a queue with its rates, and how many workers are known to take its jobs.
+type QueueStatus struct {
+	qless.QueueOverview
+	Workers int   `json:"workers"`
+	Rates   Rates `json:"rates"`
+}
+
+// Rates are how many jobs end in a minute, on the average of the last minutes.
+type Rates struct {
+	Completed float64 `json:"completed_per_minute"`
+	Failed    float64 `json:"failed_per_minute"`
+	Retried   float64 `json:"retried_per_minute"`
+}
+
+func (r *Rates) add(other Rates) {
+	r.Completed += other.Completed
+	r.Failed += other.Failed
+	r.Retried += other.Retried
+}
+
+// A Workforce is what the workers are, all together.
+type Workforce struct {
+	Registered int `json:"registered"` // those that say what they are
+	Silent     int `json:"silent"`     // those that say nothing of themselves
+	Slots      int `json:"slots"`      // how many jobs the registered ones run at once
+	Busy       int `json:"busy"`       // how many jobs these have
+	Held       int `json:"held"`       // how many jobs all workers have
+	Stalled    int `json:"stalled"`    // how many of these have lost their locks
+}
+
+// A Group is a failure group.
+type Group struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
+}
+
+// ReadStatus reads what the namespace does, without changing anything. A queue whose oldest job has
+// been waiting for longer than late needs attention. It costs the server one script for 200 queues
+// ([qless.Client.Overview]), three commands a worker, and one script a limit that keeps jobs waiting.
+func ReadStatus(
+	ctx context.Context, client *qless.Client, late time.Duration,
+) (*Status, error) {
+	s := &Status{Time: time.Now(), Namespace: client.Namespace()}
+	steps := []func(context.Context, *qless.Client) error{
+		s.readOverview, s.readWorkers, s.readRates, s.readSchedules,
+	}
+	for _, step := range steps {
+		if err := step(ctx, client); err != nil {
+			return nil, err
+		}
+	}
+	s.Attention = s.problems(late)
+	return s, nil
+}
+
+func (s *Status) readOverview(ctx context.Context, client *qless.Client) error {
+	seen, err := client.Overview(ctx, qless.OverviewQuery{})
+	if err != nil {
+		return err
+	}
+	s.Total = seen.Total
+	s.Queues = make([]QueueStatus, len(seen.Queues))
+	for i, queue := range seen.Queues {
+		s.Queues[i].QueueOverview = queue
+	}
+	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Compare(a.Name, b.Name) })
+	s.addFailures(seen.FailureGroups)
+	return s.readLimits(ctx, client, seen.Limits)
+}
+
+func (s *Status) addFailures(groups map[string]int) {
+	s.Failures = []Group{}
+	for name, jobs := range groups {
+		s.Failures = append(s.Failures, Group{name, jobs})
+	}
+	slices.SortFunc(s.Failures, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func (s *Status) readLimits(
+	ctx context.Context, client *qless.Client, limits []qless.LimitOverview,
+) error {
+	s.FullLimits = []qless.LimitInfo{}
+	for _, limit := range limits {
+		if limit.Parked <= 0 {
+			continue
+		}
+		info, err := client.Limit(limit.Name).Info(ctx)
+		if err != nil {
+			return err
+		}
+		s.FullLimits = append(s.FullLimits, info)
+	}
+	return nil
+}
+
+func (s *Status) readWorkers(ctx context.Context, client *qless.Client) error {
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	s.Listed = workers
+	for i := range workers {
+		s.Workers.add(&workers[i])
+	}
+	for i := range s.Queues {
+		q := &s.Queues[i]
+		for j := range workers {
+			if info := workers[j].Info; info != nil && info.TakesFrom(q.Name) {
+				q.Workers++
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Workforce) add(worker *qless.WorkerCounts) {
+	w.Held += worker.Jobs
+	w.Stalled += worker.Stalled
+	if worker.Info == nil {
+		w.Silent++
+		return
+	}
+	w.Registered++
+	w.Slots += worker.Info.Slots
+	w.Busy += worker.Jobs
+}
+
+func (s *Status) readRates(ctx context.Context, client *qless.Client) error {
+	from := s.Time.Add(-statusWindow).Truncate(time.Minute)
+	groups, err := client.QueueRates(ctx, qless.RateFilter{}, from, s.Time)
+	if err != nil {
+		return err
+	}
+	minutes := s.Time.Sub(from).Minutes()
+	byQueue := map[string]Rates{}
+	for _, group := range groups {
+		rates := Rates{
+			Completed: float64(group.Completed) / minutes,
+			Failed:    float64(group.Failed) / minutes,
+			Retried:   float64(group.Retried) / minutes,
+		}
+		byQueue[group.Name] = rates
+		s.Rates.add(rates)
+	}
+	for i := range s.Queues {
+		s.Queues[i].Rates = byQueue[s.Queues[i].Name]
+	}
+	return nil
+}
+
+func (s *Status) readSchedules(ctx context.Context, client *qless.Client) error {
+	schedules, err := client.Schedules(ctx, qless.Range{Limit: 100})
+	if err != nil {
+		return err
+	}
+	for _, schedule := range schedules.Items {
+		if schedule.Overdue > 0 {
+			s.overdue = append(s.overdue, schedule)
+		}
+	}
+	return nil
+}

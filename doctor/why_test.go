@@ -1,0 +1,417 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// free is what a worker with free slots says.
+const free = `{"queues":["q"],"klasses":["K"],"slots":5}`
+
+// why returns the explanation of the queue q.
+func (e *env) why() *doctor.Explanation {
+	e.t.Helper()
+	found, err := doctor.Why(e.ctx, e.Client, "q")
+	e.do(err)
+	require.NotEmpty(e.t, found.Causes)
+	for _, c := range found.Causes {
+		require.True(e.t, strings.HasSuffix(c.Sentence, "."), c.Sentence)
+		require.NotContains(e.t, c.Sentence, "%!")
+	}
+	return found
+}
+
+// codes returns the codes of the causes, in order.
+func codes(found *doctor.Explanation) string {
+	var all []string
+	for _, c := range found.Causes {
+		all = append(all, string(c.Code))
+	}
+	return strings.Join(all, " ")
+}
+
+// only requires a single cause.
+func (e *env) only(code doctor.Code) doctor.Cause {
+	e.t.Helper()
+	found := e.why()
+	require.Equal(e.t, string(code), codes(found), "%+v", found.Causes)
+	return found.Causes[0]
+}
+
+// cause returns the cause with a code.
+func (e *env) cause(code doctor.Code) doctor.Cause {
+	e.t.Helper()
+	found := e.why()
+	for _, c := range found.Causes {
+		if c.Code == code {
+			return c
+		}
+	}
+	require.Failf(e.t, "no such cause", "%s in %s", code, codes(found))
+	return doctor.Cause{}
+}
+
+func TestAQueueThatNobodyKnows(t *testing.T) {
+	e := newEnv(t)
+	c := e.only(doctor.CodeUnknown)
+	require.True(t, c.Certain)
+	require.Equal(t, `No queue "q" is known: nobody has put a job into it, or it was forgotten.`, c.Sentence)
+}
+
+func TestAQueueWithoutJobs(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j")
+	e.do(e.pop("q", 1)[0].Complete(e.ctx))
+	require.True(t, e.only(doctor.CodeEmpty).Certain)
+}
+
+func TestAPausedQueue(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "j")
+	e.do(e.Queue("q").Pause(e.ctx))
+	c := e.only(doctor.CodePaused)
+	require.True(t, c.Certain)
+	require.Equal(t, 1, c.Jobs)
+}
+
+func TestAQueueAtItsMaxConcurrency(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(e.Queue("q").SetMaxConcurrency(e.ctx, 1))
+	e.put("q", "j1 j2 j3")
+	e.pop("q", 1)
+	c := e.only(doctor.CodeMaxConcurrency)
+	require.Equal(t, []any{true, 2, 1, 1}, []any{c.Certain, c.Jobs, c.Max, c.Busy})
+	require.Equal(t, []string{"j1"}, c.JIDs)
+	require.Equal(t, []string{"w1"}, c.Workers)
+	require.Equal(t, "No more than 1 job of the queue may run at once, and 1 job runs.", c.Sentence)
+}
+
+func TestAQueueAtItsMaxRate(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(e.Queue("q").SetMaxRate(e.ctx, 2, time.Minute))
+	e.put("q", "j1 j2 j3")
+	e.pop("q", 2)
+	c := e.only(doctor.CodeMaxRate)
+	require.Equal(t, []any{true, 1, 2, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
+	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
+	require.Contains(t, c.Sentence, "No more than 2 jobs may be started in 1m0s: the next one may at 2024-01-02 12:01:00")
+}
+
+func TestAFullLimitAndWhoHoldsIt(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(e.Limit("shop").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
+	e.put("other", "holder", qless.Limits("shop/7"))
+	e.pop("other", 1)
+	e.put("q", "j1 j2", qless.Limits("shop/7"))
+	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 2)))
+	c := e.only(doctor.CodeLimit)
+	require.Equal(t, []any{true, 2, 1, "shop/7"}, []any{c.Certain, c.Jobs, c.Max, c.Limit.Name})
+	require.Equal(t, []string{"holder"}, c.JIDs)
+	require.Equal(t, `2 jobs wait for the limit "shop/7": no more than 1 may run at once, and these do: holder.`,
+		c.Sentence)
+
+	e.do(e.Limit("shop/7").Hold(e.ctx, time.Hour))
+	c = e.only(doctor.CodeLimit)
+	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
+	require.Contains(t, c.Sentence, "is held until 2024-01-02 13:00:00")
+}
+
+func TestALimitWhoseRateIsUsedUp(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(e.Limit("api").Set(e.ctx, qless.LimitConfig{Rate: 1, Per: time.Minute}))
+	e.put("q", "j1 j2", qless.Limits("api"))
+	e.pop("q", 1)
+	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
+	c := e.only(doctor.CodeLimit)
+	require.Equal(t, []any{true, 1, 1, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
+	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
+
+	e.do(e.Queue("q").Pause(e.ctx)) // so that nobody notices
+	e.do(e.Limit("api").Set(e.ctx, qless.LimitConfig{Rate: 9, Per: time.Minute}))
+	c = e.cause(doctor.CodeLimit)
+	require.False(t, c.Certain)
+	require.Contains(t, c.Sentence, "has room by now")
+}
+
+func TestNoWorkerListens(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j")
+	c := e.only(doctor.CodeNoWorkers)
+	require.True(t, c.Certain)
+	require.Equal(t, "No worker is known that takes jobs from the queue.", c.Sentence)
+
+	e.register("elsewhere", `{"queues":["other","!q","*-q"],"klasses":["K"],"slots":5}`)
+	require.True(t, e.only(doctor.CodeNoWorkers).Certain)
+
+	e.put("other", "o")
+	e.pop("other", 1) // by w1, which says nothing
+	c = e.only(doctor.CodeNoWorkers)
+	require.False(t, c.Certain, "w1 may take jobs from q")
+	require.Equal(t, 1, c.Silent)
+	require.Contains(t, c.Sentence, "It is not known from which queues 1 listed worker takes jobs")
+}
+
+func TestAllWorkersArePaused(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j")
+	e.register("p", `{"queues":["q*"],"klasses":["K"],"slots":5,"paused":true}`)
+	e.register("s", `{"queues":["q"],"klasses":["K"],"slots":5,"stopping":true}`)
+	c := e.only(doctor.CodeWorkersPaused)
+	require.True(t, c.Certain)
+	require.ElementsMatch(t, []string{"p", "s"}, c.Workers)
+}
+
+func TestAllWorkersAreBusy(t *testing.T) {
+	e := newEnv(t)
+	e.register("w1", `{"queues":["q"],"klasses":["K"],"slots":2}`)
+	e.put("q", "j1 j2 j3")
+	e.pop("q", 2)
+	c := e.only(doctor.CodeWorkersBusy)
+	require.Equal(t, []any{true, 1, 2, 2}, []any{c.Certain, c.Jobs, c.Slots, c.Busy})
+	require.Equal(t, "1 worker takes jobs from the queue, and none has a free slot: 2 jobs, 2 slots in all.",
+		c.Sentence)
+}
+
+// A worker in Ruby has a job of the queue, and nobody knows how many more it would take.
+func TestWorkersThatSayNothingOfThemselvesMayBeBusy(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j1 j2")
+	e.pop("q", 1)
+	c := e.only(doctor.CodeWorkersBusy)
+	require.False(t, c.Certain)
+	require.Equal(t, []string{"w1"}, c.Workers)
+	require.Contains(t, c.Sentence, "1 worker runs jobs of it without saying how many at once")
+}
+
+func TestAKlassThatNoWorkerHandles(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", `{"queues":["q"],"klasses":["L","M*"],"slots":5}`)
+	e.put("q", "j1")
+	e.do(errOf(e.Queue("q").Put(e.ctx, "Many", nil)))
+	e.do(errOf(e.Queue("q").Put(e.ctx, "L", nil)))
+	c := e.only(doctor.CodeNoHandler)
+	require.Equal(t, []any{true, 1, "K"}, []any{c.Certain, c.Jobs, c.Klass})
+	require.Equal(t, []string{"j1"}, c.JIDs)
+}
+
+// A real worker releases what it has no handler for.
+func TestAWorkerWithoutAHandlerIsNamed(t *testing.T) {
+	e := newEnvWith(t, nil)
+	worker, err := qless.NewWorker(e.Client, qless.WorkerConfig{
+		Queues: []string{"q"}, UnknownKlassDelay: time.Hour, Logger: testkit.Quiet(),
+	})
+	e.do(err)
+	worker.Handle("Other", func(context.Context, *qless.Job) error { return nil })
+	e.put("q", "j")
+	e.do(worker.Start(e.ctx))
+	defer func() { e.do(worker.Stop(e.ctx)) }()
+	testkit.Until(t, "the job is released", func() bool {
+		found := e.why()
+		return strings.HasPrefix(codes(found), "scheduled no_handler")
+	})
+	c := e.cause(doctor.CodeNoHandler)
+	require.Equal(t, []string{"j"}, c.JIDs)
+	require.Len(t, c.Workers, 1)
+}
+
+func TestEverythingIsScheduled(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "late", qless.Delay(2*time.Hour))
+	e.put("q", "soon", qless.Delay(time.Hour))
+	c := e.only(doctor.CodeScheduled)
+	require.Equal(t, []any{true, 2}, []any{c.Certain, c.Jobs})
+	require.WithinDuration(t, testkit.Noon.Add(time.Hour), c.Until, time.Second)
+	require.Contains(t, c.Sentence, "2 jobs wait for the times that they were put for, the next until 2024-01-02 13:00:00 UTC.")
+}
+
+func TestOnlyRecurringJobs(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.do(errOf(e.Queue("q").Recur(e.ctx, "K", nil, time.Hour, qless.Offset(time.Minute))))
+	c := e.only(doctor.CodeRecurring)
+	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
+}
+
+func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("other", "fails waits")
+	e.put("q", "d1", qless.DependsOn("fails", "waits"))
+	e.put("q", "d2", qless.DependsOn("waits"))
+	require.Equal(t, "depends", codes(e.why()))
+	e.do(e.pop("other", 1)[0].Fail(e.ctx, "Timeout", "why"))
+	found := e.why()
+	require.Equal(t, "failed_dependency depends", codes(found))
+	failed, waits := found.Causes[0], found.Causes[1]
+	require.Equal(t, []doctor.Blocker{{
+		JID: "fails", Klass: "K", Queue: "other", State: qless.StateFailed, Group: "Timeout", Jobs: 1,
+	}}, failed.Blockers)
+	require.Equal(t, []string{"Timeout"}, failed.Groups)
+	require.Equal(t, []string{"d1"}, failed.JIDs)
+	require.Equal(t, []any{true, 1}, []any{failed.Certain, failed.Jobs})
+	require.Equal(t, 2, waits.Jobs)
+	require.Equal(t, []doctor.Blocker{{
+		JID: "waits", Klass: "K", Queue: "other", State: qless.StateWaiting, Jobs: 2,
+	}}, waits.Blockers)
+	require.Equal(t, `2 jobs wait for others to complete, for instance for waits, which is waiting in "other".`,
+		waits.Sentence)
+}
+
+func TestABatchThatIsNotCommitted(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	batch, err := e.NewBatch(e.ctx, "q", "K", nil)
+	e.do(err)
+	require.Equal(t, "open_batch depends", codes(e.why()))
+	e.do(errOf(batch.Add(e.ctx, "other", []qless.JobSpec{{Klass: "K"}})))
+	e.do(batch.Commit(e.ctx))
+	require.Equal(t, "depends", codes(e.why()))
+}
+
+func TestLocksInTheirGracePeriod(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j1 j2")
+	e.pop("q", 1)
+	e.clock.Advance(61 * time.Second)
+	jobs, err := e.as("w2").Queue("q").Pop(e.ctx, 5)
+	e.do(err)
+	require.Len(t, jobs, 1, "j2")
+	c := e.cause(doctor.CodeGrace)
+	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
+		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
+	require.WithinDuration(t, testkit.Noon.Add(71*time.Second), c.Until, time.Second)
+}
+
+func TestLocksOfDeadWorkers(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "j1")
+	e.pop("q", 1)
+	e.do(e.Deregister(e.ctx, "w1"))
+	e.clock.Advance(61 * time.Second)
+	c := e.only(doctor.CodeStalled)
+	require.Equal(t, []any{true, 1, []string{"j1"}, []string{"w1"}},
+		[]any{c.Certain, c.Jobs, c.JIDs, c.Workers})
+	require.Contains(t, c.Sentence, "They belong to w1. No longer listed: w1.")
+}
+
+func TestJobsThatFailedBecauseNobodyFoundTheirCode(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "python ruby other")
+	for i, group := range []string{"q-method-missing", "K:NameError", "K:Other"} {
+		e.do(e.pop("q", 1)[0].Fail(e.ctx, group, fmt.Sprint(i)))
+	}
+	require.Equal(t, "empty unhandled", codes(e.why()))
+	e.put("q", "j")
+	found := e.why()
+	require.Equal(t, "unhandled flowing", codes(found))
+	c := found.Causes[0]
+	require.False(t, c.Certain)
+	require.Equal(t, []string{"K:NameError", "q-method-missing"}, c.Groups)
+	require.Equal(t, 2, c.Jobs)
+}
+
+func TestAKlassOfWhichNothingIsCompleted(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", "j")
+	e.clock.Advance(time.Hour)
+	e.register("free", free)
+	c := e.only(doctor.CodeNoCompletions)
+	require.Equal(t, []any{false, 1, "K"}, []any{c.Certain, c.Jobs, c.Klass})
+}
+
+func TestAQueueThatWaitsForNothing(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "j1")
+	c := e.only(doctor.CodeFlowing)
+	require.Equal(t, []any{1, 5, 0}, []any{c.Jobs, c.Slots, c.Busy})
+	e.pop("q", 1)
+	require.Equal(t, 1, e.only(doctor.CodeRunning).Jobs)
+}
+
+func TestCausesAreInOrderOfLikelihood(t *testing.T) {
+	e := newEnv(t)
+	e.put("other", "fails")
+	e.put("q", "d", qless.DependsOn("fails"))
+	e.do(e.pop("other", 1)[0].Fail(e.ctx, "g", "why"))
+	e.put("q", "s", qless.Delay(24*time.Hour))
+	require.Equal(t, "scheduled failed_dependency depends no_workers", codes(e.why()),
+		"there is nothing to take")
+
+	e.put("q", "lost")
+	e.pop("q", 1)
+	e.clock.Advance(61 * time.Second)
+	require.Equal(t, "no_workers scheduled failed_dependency depends stalled", codes(e.why()))
+
+	e.put("q", "w1 w2")
+	e.pop("q", 1)
+	e.do(e.Queue("q").SetMaxConcurrency(e.ctx, 1))
+	e.do(e.Queue("q").SetMaxRate(e.ctx, 1, time.Minute))
+	e.do(e.Queue("q").Pause(e.ctx))
+	require.Equal(t, "paused max_concurrency workers_busy scheduled failed_dependency depends grace",
+		codes(e.why()))
+}
+
+func TestAnExplanationIsJSON(t *testing.T) {
+	e := newEnv(t)
+	e.do(e.Limit("shop").Set(e.ctx, qless.LimitConfig{Concurrency: 1}))
+	e.put("q", "j1 j2", qless.Limits("shop"))
+	e.pop("q", 1)
+	require.Empty(t, errOf(e.Queue("q").Pop(e.ctx, 1)))
+	found := e.why()
+	text, err := json.Marshal(found)
+	e.do(err)
+	require.Contains(t, string(text), `"code":"limit"`)
+	var again doctor.Explanation
+	e.do(json.Unmarshal(text, &again))
+	require.Equal(t, codes(found), codes(&again))
+}
+
+// However many jobs there are, Why looks at the first ones.
+func TestWhyLooksAtABoundedNumberOfJobs(t *testing.T) {
+	e := newEnv(t)
+	var specs []qless.JobSpec
+	for i := range 400 {
+		specs = append(specs, qless.JobSpec{Klass: "K"},
+			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Hour)}},
+			qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("p"), qless.JID(fmt.Sprint(i))}})
+	}
+	e.put("other", "p")
+	e.do(errOf(e.Queue("q").PutMany(e.ctx, specs)))
+	e.do(errOf(e.Queue("q").Pop(e.ctx, 200)))
+	var found *doctor.Explanation
+	commands := e.server.Commands(t, func() { found = e.why() })
+	require.Less(t, len(commands), 2000)
+	t.Logf("%d commands: %s", len(commands), codes(found))
+	require.Equal(t, 400, found.Causes[len(found.Causes)-1].Jobs, "but it counts all")
+}
+
+func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
+	e := newEnv(t)
+	_, err := doctor.Why(t.Context(), e.Client, "")
+	requireCode(t, qless.CodeInvalid, err)
+	e.put("q", "j")
+	e.do(e.rdb.Set(t.Context(), "ql:workers", "damaged", 0).Err())
+	_, err = doctor.Why(t.Context(), e.Client, "q")
+	requireCode(t, qless.CodeServer, err)
+	_, err = doctor.Why(t.Context(), nil, "q")
+	require.Error(t, err)
+}

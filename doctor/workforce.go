@@ -1,0 +1,70 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/qless/qless-go"
+)
+
+// A workforce is what the listed workers say of themselves, with regard to a queue.
+type workforce struct {
+	takers []qless.WorkerCounts // take jobs from it
+	idle   []qless.WorkerCounts // would, but are paused or stopping
+	silent []qless.WorkerCounts // say nothing of themselves
+	listed map[string]bool
+}
+
+func newWorkforce(all []qless.WorkerCounts, queue string) workforce {
+	w := workforce{listed: map[string]bool{}}
+	for _, worker := range all {
+		w.listed[worker.Name] = true
+		if worker.Info == nil {
+			w.silent = append(w.silent, worker)
+			continue
+		}
+		active := *worker.Info
+		active.Paused, active.Stopping = false, false
+		switch {
+		case worker.Info.TakesFrom(queue):
+			w.takers = append(w.takers, worker)
+		case active.TakesFrom(queue):
+			w.idle = append(w.idle, worker)
+		}
+	}
+	return w
+}
+
+// slots returns how many jobs the takers run at once, and how many they have.
+func (w *workforce) slots() (slots, busy int) {
+	for _, worker := range w.takers {
+		slots += worker.Info.Slots
+		busy += worker.Jobs
+	}
+	return slots, busy
+}
+
+// isBusy reports whether no taker has a free slot.
+func (w *workforce) isBusy() bool {
+	return !slices.ContainsFunc(w.takers, func(worker qless.WorkerCounts) bool {
+		return worker.Jobs < worker.Info.Slots
+	})
+}
+
+// handles reports whether a taker has a handler for a klass.
+func (w *workforce) handles(klass string) bool {
+	return slices.ContainsFunc(w.takers, func(worker qless.WorkerCounts) bool {
+		return slices.ContainsFunc(worker.Info.Klasses, func(pattern string) bool {
+			prefix, ok := strings.CutSuffix(pattern, "*")
+			return pattern == klass || ok && strings.HasPrefix(klass, prefix)
+		})
+	})
+}
+
+// isSilent reports whether a worker is listed that says nothing of itself.
+func (w *workforce) isSilent(name string) bool {
+	return slices.ContainsFunc(w.silent, func(worker qless.WorkerCounts) bool { return worker.Name == name })
+}
+
+// namesOf returns the names of workers, at most maxNamed.
+func namesOf(workers []qless.WorkerCounts) []string { return first(names(workers)) }
