@@ -1,0 +1,26 @@
+package keepalive
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// tcpUserTimeout is the option of Linux for how long written data may be without acknowledgement.
+const tcpUserTimeout = 18
+
+func setUserTimeout(tcp *net.TCPConn, d time.Duration) error {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		ms := int(d.Milliseconds())
+		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, ms)
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}

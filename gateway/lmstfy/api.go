@@ -1,0 +1,182 @@
+package lmstfy
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A route is what is done for requests of one kind.
+type route struct {
+	api    string // the pattern that its path follows
+	serve  func(*request)
+	action string // "produce" or "consume" if it is limited
+	open   bool   // it needs no token
+}
+
+const (
+	queueAPI = "/api/:namespace/:queue"
+	jobAPI   = queueAPI + "/job/:job_id"
+	deadAPI  = queueAPI + "/deadletter"
+)
+
+// The routes, by method and by what comes after the queue in a path.
+var routes = map[string]route{
+	"PUT ":                {api: queueAPI, serve: (*request).publish, action: produce},
+	"GET ":                {api: queueAPI, serve: (*request).consume, action: consume},
+	"DELETE ":             {api: queueAPI, serve: (*request).destroy},
+	"PUT bulk":            {api: queueAPI + "/bulk", serve: (*request).publishBulk, action: produce},
+	"PUT job":             {api: jobAPI, serve: (*request).republish},
+	"GET job":             {api: jobAPI, serve: (*request).get},
+	"DELETE job":          {api: jobAPI, serve: (*request).remove},
+	"GET peek":            {api: queueAPI + "/peek", serve: (*request).peek},
+	"GET size":            {api: queueAPI + "/size", serve: (*request).size, open: true},
+	"GET deadletter":      {api: deadAPI, serve: (*request).dead},
+	"PUT deadletter":      {api: deadAPI, serve: (*request).respawn},
+	"DELETE deadletter":   {api: deadAPI, serve: (*request).bury},
+	"GET deadletter/size": {api: deadAPI + "/size", serve: (*request).deadSize, open: true},
+}
+
+// What a limit counts.
+const (
+	produce = "produce"
+	consume = "consume"
+)
+
+// findRoute returns the route of a request, and notes the names in its path. A path that has a
+// slash too many is redirected.
+func (r *request) findRoute() (found *route, redirect bool) {
+	rest, is := strings.CutPrefix(r.URL.Path, "/api/")
+	parts := strings.Split(rest, "/")
+	if !is || len(parts) < 2 {
+		return nil, false
+	}
+	r.namespace, r.queue = parts[0], parts[1]
+	parts = parts[2:]
+	switch n := len(parts); {
+	case n == 0 && r.queue == "":
+		return nil, false
+	case n == 2 && parts[0] == "job" && parts[1] != "":
+		r.job = parts[1]
+		parts = parts[:1]
+	case n > 0 && parts[0] == "job", n == 1 && parts[0] == "":
+		return nil, false
+	case n > 1 && parts[n-1] == "":
+		redirect = true
+		parts = parts[:n-1]
+	}
+	if route, known := routes[r.Method+" "+strings.Join(parts, "/")]; known {
+		return &route, redirect
+	}
+	return nil, false
+}
+
+// serveAPI answers a request of the API.
+func (s *Server) serveAPI(w http.ResponseWriter, hr *http.Request) {
+	r := requestOf(hr)
+	route, redirect := r.findRoute()
+	switch {
+	case route == nil:
+		r.namespace, r.queue = "", ""
+		began := time.Now()
+		r.fail(http.StatusNotFound, "api not found")
+		s.metrics.request(r, time.Since(began))
+	case redirect:
+		redirectToFile(r)
+	default:
+		r.api = route.api
+		began := time.Now()
+		r.run(route)
+		s.metrics.request(r, time.Since(began))
+	}
+}
+
+// redirectToFile redirects to the same path without the slash at its end.
+func redirectToFile(r *request) {
+	r.status = http.StatusTemporaryRedirect
+	if r.Method == http.MethodGet {
+		r.status = http.StatusMovedPermanently
+	}
+	target := *r.URL
+	target.Path, target.RawPath = strings.TrimSuffix(r.URL.Path, "/"), ""
+	r.writer.Header().Del("X-Request-Id")
+	http.Redirect(r.writer, r.Request, target.String(), r.status)
+}
+
+// run checks a request, in the order that clients rely on, and has it served.
+func (r *request) run(route *route) {
+	if problem := checkNames(r.namespace, r.queue, route.action == consume); problem != "" {
+		r.fail(http.StatusBadRequest, problem)
+		return
+	}
+	if !r.findPool() || !route.open && !r.checkToken() {
+		return
+	}
+	if route.action == "" {
+		route.serve(r)
+		return
+	}
+	limiter := r.server.limiters.get(r.poolName, r.namespace, r.token)
+	if !r.enter(limiter, route.action) {
+		return
+	}
+	route.serve(r)
+	if route.action == produce && r.status != http.StatusCreated ||
+		route.action == consume && r.status != http.StatusOK {
+		r.server.limiters.refund(r, limiter, route.action)
+	}
+}
+
+// findPool finds the pool that the token names.
+func (r *request) findPool() bool {
+	text := r.Header.Get("X-Token")
+	if text == "" {
+		text = r.values.Get("token")
+	}
+	name, token := splitToken(text)
+	p := r.server.pools[name]
+	if p == nil {
+		r.fail(http.StatusNotFound, "pool not found")
+		return false
+	}
+	r.pool, r.poolName, r.token = p, name, token
+	return true
+}
+
+func (r *request) checkToken() bool {
+	switch {
+	case r.server.config.SkipTokens:
+		return true
+	case r.token == "":
+		r.fail(http.StatusUnauthorized, "token not found")
+		return false
+	}
+	known, err := r.server.tokens.has(r.Context(), r.poolName, r.namespace, r.token)
+	switch {
+	case err != nil:
+		r.internal("look up a token", err)
+	case !known:
+		r.fail(http.StatusUnauthorized, "invalid token")
+	}
+	return err == nil && known
+}
+
+// enter counts a request against the limit of its token. It reports whether there was room.
+func (r *request) enter(limiter *Limiter, action string) bool {
+	full, err := r.server.limiters.enter(r, limiter, action)
+	switch {
+	case err != nil:
+		r.internal("count requests", err)
+		return false
+	case full:
+		r.server.metrics.limited.add(1, action, r.namespace, r.poolName, r.token)
+		r.reply(http.StatusTooManyRequests, map[string]any{
+			"msg": "token(" + r.token + ") " + action + " reach the limit rate, please retry later",
+		})
+		return false
+	}
+	return true
+}
+
+// queueName returns the name of a queue in qless.
+func (r *request) queueName(queue string) string { return r.namespace + "/" + queue }

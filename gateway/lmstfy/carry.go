@@ -1,0 +1,49 @@
+package lmstfy
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/qless/qless-go"
+)
+
+// defaultCarried are the headers that carry the context of a trace.
+var defaultCarried = []string{"traceparent", "tracestate", "baggage"}
+
+// maxHeaders is how many bytes of headers a job can have.
+const maxHeaders = 8 << 10
+
+// carried returns the attributes of a job to be published, and the headers of the request that it
+// carries along, in lower case. What does not fit is left out.
+func (r *request) carried(attributes map[string]string) map[string]string {
+	all := maps.Clone(attributes)
+	if all == nil {
+		all = map[string]string{}
+	}
+	size := 0
+	for key, value := range all {
+		size += len(key) + len(value)
+	}
+	for _, name := range r.server.config.Carried {
+		key, value := strings.ToLower(name), strings.Join(r.Header.Values(name), ",")
+		_, given := all[key]
+		fits := size+len(key)+len(value) <= maxHeaders
+		if value == "" || given || !fits || !utf8.ValidString(value) {
+			continue
+		}
+		all[key] = value
+		size += len(key) + len(value)
+	}
+	return all
+}
+
+// giveBack has the answer to a consumer say what a job carries.
+func (r *request) giveBack(header http.Header, job *qless.Job) {
+	for _, name := range r.server.config.Carried {
+		if value := job.Headers[strings.ToLower(name)]; value != "" {
+			header.Set(name, value)
+		}
+	}
+}

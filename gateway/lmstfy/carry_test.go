@@ -1,0 +1,111 @@
+package lmstfy_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/gateway/lmstfy"
+)
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// askWith makes a request with headers, and returns the answer's headers and body.
+func (g *gateway) askWith(
+	method, path, body string, headers map[string]string,
+) (http.Header, string) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+g.api+path, strings.NewReader(body))
+	require.NoError(g.t, err)
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	return g.do(r)
+}
+
+func TestAJobCarriesTheContextOfATrace(t *testing.T) {
+	g := start(t, nil)
+	_, text := g.askWith("PUT", "/api/ns/q?tries=1", "body", map[string]string{
+		"traceparent": traceparent, "tracestate": "a=1", "baggage": "customer=7", "other": "x",
+	})
+	jid, _ := g.decode(text)["job_id"].(string)
+	job, err := g.client.Job(t.Context(), jid)
+	require.NoError(t, err)
+	carried := map[string]string{
+		"traceparent": traceparent, "tracestate": "a=1", "baggage": "customer=7",
+	}
+	require.Equal(t, carried, job.Headers)
+
+	header, _ := g.askWith("GET", "/api/ns/q?ttr=10", "", nil)
+	for name, value := range carried {
+		require.Equal(t, value, header.Get(name))
+	}
+}
+
+func TestWhatIsCarriedLeavesAttributesAsTheyAre(t *testing.T) {
+	g := start(t, nil)
+	g.askWith("PUT", "/api/ns/q?tries=1", "body", map[string]string{
+		"traceparent": traceparent, "Enable-Job-Version": "YES", "Job-Attr-Color": "red",
+		"baggage": strings.Repeat("x", 9000),
+	})
+	header, text := g.askWith("GET", "/api/ns/q?ttr=10", "", nil)
+	require.Equal(t, map[string]any{"color": "red", "traceparent": traceparent},
+		g.decode(text)["attributes"], "baggage that does not fit is left out")
+	require.Equal(t, traceparent, header.Get("traceparent"))
+	require.Empty(t, header.Get("baggage"))
+}
+
+func TestEachJobOfABulkCarriesTheHeaders(t *testing.T) {
+	g := start(t, nil)
+	g.askWith("PUT", "/api/ns/q/bulk?tries=1", `["a", "b"]`, map[string]string{
+		"traceparent": traceparent,
+	})
+	jobs, err := g.client.Queue("ns/q").Peek(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, jobs, 2)
+	for _, job := range jobs {
+		require.Equal(t, map[string]string{"traceparent": traceparent}, job.Headers)
+	}
+}
+
+func TestWhichHeadersAreCarriedCanBeChosen(t *testing.T) {
+	for name, c := range map[string]struct{ carried, want []string }{
+		"others": {[]string{"X-Customer"}, []string{"x-customer"}},
+		"none":   {[]string{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, func(config *lmstfy.Config) { config.Carried = c.carried })
+			g.askWith("PUT", "/api/ns/q?tries=1", "body", map[string]string{
+				"traceparent": traceparent, "x-customer": "7",
+			})
+			jobs, err := g.client.Queue("ns/q").Peek(t.Context(), 1)
+			require.NoError(t, err)
+			require.Len(t, jobs, 1)
+			require.Len(t, jobs[0].Headers, len(c.want))
+			for _, key := range c.want {
+				require.Equal(t, "7", jobs[0].Headers[key])
+			}
+			header, _ := g.askWith("GET", "/api/ns/q?ttr=10", "", nil)
+			require.Empty(t, header.Get("traceparent"))
+		})
+	}
+	_, err := lmstfy.New(lmstfy.Config{Carried: []string{""}})
+	require.Error(t, err)
+}
+
+// do makes a request, and returns the answer's headers and body.
+func (g *gateway) do(r *http.Request) (http.Header, string) {
+	g.t.Helper()
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(g.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(g.t, err)
+	return answer.Header, string(text)
+}

@@ -1,0 +1,142 @@
+package lmstfy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/gateway/lmstfy"
+)
+
+func TestTextThatIsNotUTF8(t *testing.T) {
+	g := start(t, nil)
+	for _, c := range []struct {
+		request string
+		status  int
+	}{
+		{"PUT /api/n\xffs/q", 400}, {"PUT /api/ns/\xff", 400}, {"GET /api/ns/q,\xff", 400},
+		{"GET /api/ns/%ff/peek", 400}, {"GET /api/ns/q/job/%ff%fe", 404},
+		{"DELETE /api/ns/q/job/%ff", 204}, {"PUT /api/ns/q?delay=%ff", 400},
+		{"PUT /api/ns/q?token=%ff", 201}, {"PUT /\xff", 404},
+	} {
+		client := g.dial()
+		client.send(c.request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+		status, body := client.receive()
+		require.Equal(t, c.status, status, "%q: %s", c.request, body)
+		if strings.HasPrefix(body, "{") {
+			g.decode(body)
+		}
+	}
+	client := g.dial()
+	client.send("PUT /api/ns/attr HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n" +
+		"Enable-Job-Version: yes\r\nJob-Attr-A: \xff\xfe\r\n\r\n\xff\x00")
+	status, body := client.receive()
+	require.Equal(t, http.StatusCreated, status, body)
+	_, body = g.ask("GET", "/api/ns/attr", "")
+	answer := g.decode(body)
+	require.Equal(t, "/wA=", answer["data"], "bodies are bytes")
+	require.Equal(t, map[string]any{"a": "\uFFFD\uFFFD"}, answer["attributes"])
+	_, metrics := g.askAt(g.admin, "GET", "/metrics", "")
+	require.Equal(t, strings.ToValidUTF8(metrics, ""), metrics)
+}
+
+// A server that takes no more writes answers with an error, and has done nothing.
+func TestARedisThatIsFull(t *testing.T) {
+	g := start(t, nil)
+	ctx := t.Context()
+	id := g.publish("/api/ns/q?tries=2", "x")
+	limit := func(bytes string) {
+		require.NoError(t, g.rdb.ConfigSet(ctx, "maxmemory", bytes).Err())
+	}
+	limit("1")
+	for _, c := range [][2]string{
+		{"PUT", "/api/ns/q"}, {"PUT", "/api/ns/q?delay=5"}, {"PUT", "/api/ns/q/bulk"},
+	} {
+		status, text := g.ask(c[0], c[1], "[1]")
+		require.Equal(t, http.StatusInternalServerError, status, c)
+		require.JSONEq(t, `{"error":"internal error"}`, text, c)
+	}
+	limit("0")
+	_, text := g.ask("GET", "/api/ns/q/size", "")
+	require.EqualValues(t, 1, g.decode(text)["size"])
+	limit("1")
+	// What makes room is still done.
+	status, text := g.ask("GET", "/api/ns/q", "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Equal(t, id, g.decode(text)["job_id"])
+	status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
+	require.Equal(t, http.StatusNoContent, status)
+	limit("0")
+	length, err := g.client.Queue("ns/q").Len(ctx)
+	require.NoError(t, err)
+	require.Zero(t, length)
+}
+
+// A server that does not answer costs a request no more than the time that its client waits.
+func TestARedisThatIsSlow(t *testing.T) {
+	g := start(t, nil)
+	g.publish("/api/ns/q", "x")
+	g.redis.Suspend()
+	done := make(chan int, 3)
+	for _, path := range []string{"PUT /api/ns/q", "GET /api/ns/q?timeout=1", "GET /api/ns/q/size"} {
+		method, path, _ := strings.Cut(path, " ")
+		go func() {
+			status, _ := g.ask(method, path, "x")
+			done <- status
+		}()
+	}
+	for range cap(done) {
+		select {
+		case status := <-done:
+			require.Contains(t, []int{404, 500}, status)
+		case <-time.After(patience):
+			t.Fatal("there is no answer")
+		}
+	}
+	g.redis.Resume()
+	g.until(func() bool {
+		status, _ := g.ask("GET", "/api/ns/q/size", "")
+		return status == http.StatusOK
+	})
+}
+
+func TestMetricsOfTheServer(t *testing.T) {
+	g := start(t, nil)
+	g.publish("/api/ns/q", "x")
+	g.ask("GET", "/api/ns/q", "")
+	_, text := g.askAt(g.admin, "GET", "/metrics", "")
+	addr := g.redis.Addr()
+	for _, line := range []string{
+		`infra_lmstfy_redis_timer_full_batches{pool="default"} `,
+		fmt.Sprintf(`infra_lmstfy_redis_qps{command="hgetall",node=%q,status="ok"} `, addr),
+		fmt.Sprintf(`infra_lmstfy_redis_latency_count{command="hgetall",node=%q,status="ok"} `, addr),
+		`,status="ok",le="32768"} `,
+	} {
+		require.Contains(t, text, line)
+	}
+}
+
+// Each of the requests that are published together has its own result.
+func TestRequestsThatGoTogetherFailAlone(t *testing.T) {
+	g := start(t, func(config *lmstfy.Config) { config.Tries = 2 })
+	results := make(chan string, 300)
+	for i := range cap(results) {
+		go func() {
+			path := "/api/ns/q"
+			if i%3 == 0 {
+				path += "?delay=3&ttl=2"
+			}
+			status, text := g.ask("PUT", path, fmt.Sprint(i))
+			results <- fmt.Sprint(i%3 == 0, " ", status, " ", strings.Contains(text, "ttl is shorter"))
+		}()
+	}
+	counts := map[string]int{}
+	for range cap(results) {
+		counts[<-results]++
+	}
+	require.Equal(t, map[string]int{"true 400 true": 100, "false 201 false": 200}, counts)
+}

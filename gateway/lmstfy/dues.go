@@ -1,0 +1,95 @@
+package lmstfy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// How often queues are swept in which something is due, and how often some of all the known ones.
+const (
+	sweepInterval    = 250 * time.Millisecond
+	sweepAllInterval = time.Second
+)
+
+// maxSwept is how many queues a sweep may name.
+const maxSwept = 1000
+
+// dues are the queues in which delays or times to run end, so that they can be swept in time: jobs
+// then come back in the order in which they were due.
+type dues struct {
+	mu     sync.Mutex
+	queues map[string]span
+}
+
+// A span says when something is due first and last.
+type span struct{ next, last time.Time }
+
+func newDues() *dues { return &dues{queues: map[string]span{}} }
+
+// add notes that something is due in a queue.
+func (d *dues) add(queue string, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, known := d.queues[queue]
+	if !known || at.Before(s.next) {
+		s.next = at
+	}
+	if at.After(s.last) {
+		s.last = at
+	}
+	d.queues[queue] = s
+}
+
+// take returns at most maxSwept of the queues in which something is due. Those where nothing more
+// will be are forgotten.
+func (d *dues) take(now time.Time) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var due []string
+	for queue, s := range d.queues {
+		if s.next.After(now) || len(due) == maxSwept {
+			continue
+		}
+		due = append(due, queue)
+		if s.last.Before(now.Add(-time.Second)) {
+			delete(d.queues, queue)
+			continue
+		}
+		s.next = now.Add(sweepInterval)
+		d.queues[queue] = s
+	}
+	return due
+}
+
+// runSweeps sweeps what is due until the context ends. What other servers have put, or this one
+// before it was started, is found among all known queues.
+func (s *store) runSweeps(ctx context.Context) {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for tick := 0; ; tick++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		s.sweepDue(ctx)
+		if tick%int(sweepAllInterval/sweepInterval) == 0 {
+			_, _ = s.client.Sweep(ctx, qless.AllQueues)
+		}
+	}
+}
+
+func (s *store) sweepDue(ctx context.Context) {
+	due := s.dues.take(time.Now())
+	if len(due) == 0 {
+		return
+	}
+	if err := s.sweep(ctx, due...); err != nil {
+		for _, queue := range due {
+			s.dues.add(queue, time.Now().Add(sweepInterval))
+		}
+	}
+}

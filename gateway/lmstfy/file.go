@@ -1,0 +1,182 @@
+package lmstfy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+)
+
+// A File is what a configuration file of lmstfy's own server says. [File.Config] makes a [Config]
+// of it.
+type File struct {
+	Host      string
+	Port      int
+	AdminHost string
+	AdminPort int
+
+	LogLevel  string
+	LogDir    string
+	LogFormat string
+
+	Accounts        map[string]string
+	EnableAccessLog bool
+
+	TTLSecond     int
+	DelaySecond   int
+	TriesNum      int
+	TTRSecond     int
+	TimeoutSecond int
+
+	AdminRedis FileRedis
+	Pool       map[string]FileRedis
+
+	// Unknown are keys of the file that mean nothing.
+	Unknown []string `toml:"-"`
+}
+
+// A FileRedis is a Redis in a configuration file. It has sentinels if it has a MasterName; Addr may
+// then name several, separated by commas.
+type FileRedis struct {
+	Addr             string
+	Password         string
+	DB               int
+	PoolSize         int
+	MigrateTo        string
+	MasterName       string
+	SentinelPassword string
+	Version          string // is not looked at
+
+	// Namespace is the qless namespace of a pool, which lmstfy's own server does not have. Defaults
+	// to "ql:".
+	Namespace string
+}
+
+// LoadFile reads a configuration file. Errors name what is wrong in it, but no password.
+func LoadFile(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parseFile(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+func parseFile(text string) (*File, error) {
+	file := File{
+		AdminHost: "127.0.0.1", LogLevel: "info",
+		TTLSecond: 24 * 60 * 60, TriesNum: 1, TTRSecond: 2 * 60,
+	}
+	meta, err := toml.Decode(text, &file)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range meta.Undecoded() {
+		file.Unknown = append(file.Unknown, key.String())
+	}
+	return &file, file.check()
+}
+
+func (f *File) check() error {
+	switch {
+	case f.Host == "":
+		return invalid("invalid host")
+	case f.Port <= 0 || f.Port > 65535:
+		return invalid("invalid port")
+	case f.AdminPort <= 0 || f.AdminPort > 65535:
+		return invalid("invalid admin port")
+	}
+	if _, found := f.Pool[DefaultPool]; !found {
+		return invalid("default redis pool not found")
+	}
+	for name, pool := range f.Pool {
+		if err := pool.check(); err != nil {
+			return invalid("invalid config in pool(%s): %s", name, err)
+		}
+	}
+	if err := f.AdminRedis.check(); err != nil {
+		return invalid("invalid config in admin redis: %s", err)
+	}
+	if _, known := f.level(); !known {
+		return invalid("invalid log level")
+	}
+	return nil
+}
+
+func (r *FileRedis) check() error {
+	switch {
+	case r.Addr == "":
+		return errors.New("the pool addr must not be empty")
+	case r.DB < 0:
+		return errors.New("the pool db must be greater than 0 or equal to 0")
+	}
+	return nil
+}
+
+// level returns the log level, and whether there is such a one.
+func (f *File) level() (slog.Level, bool) {
+	switch strings.ToLower(f.LogLevel) {
+	case "panic", "fatal", "error":
+		return slog.LevelError, true
+	case "warn", "warning":
+		return slog.LevelWarn, true
+	case "info":
+		return slog.LevelInfo, true
+	case "debug", "trace":
+		return slog.LevelDebug, true
+	}
+	return 0, false
+}
+
+// Level returns the log level.
+func (f *File) Level() slog.Level {
+	level, _ := f.level()
+	return level
+}
+
+// Addr returns where the API is to listen.
+func (f *File) Addr() string { return net.JoinHostPort(f.Host, strconv.Itoa(f.Port)) }
+
+// AdminAddr returns where the admin API is to listen.
+func (f *File) AdminAddr() string {
+	return net.JoinHostPort(f.AdminHost, strconv.Itoa(f.AdminPort))
+}
+
+// Config returns a configuration without Pools and Admin, for which the caller has to connect. The
+// tokens and limits are those that lmstfy's own server has in its AdminRedis.
+func (f *File) Config() Config {
+	config := Config{
+		AdminPrefix: "-",
+		Accounts:    f.Accounts,
+		AccessLog:   f.EnableAccessLog,
+		TTL:         time.Duration(f.TTLSecond) * time.Second,
+		Delay:       time.Duration(f.DelaySecond) * time.Second,
+		Tries:       f.TriesNum,
+		TTR:         time.Duration(f.TTRSecond) * time.Second,
+		Timeout:     time.Duration(f.TimeoutSecond) * time.Second,
+	}
+	if f.TTLSecond == 0 {
+		config.TTL = -1
+	}
+	if f.TTRSecond == 0 {
+		config.TTR = -1
+	}
+	return config
+}
+
+// addrs returns the addresses of a Redis, or of its sentinels.
+func (r *FileRedis) addrs() []string {
+	return slices.DeleteFunc(strings.FieldsFunc(r.Addr, func(c rune) bool {
+		return c == ',' || c == ' '
+	}), func(addr string) bool { return addr == "" })
+}

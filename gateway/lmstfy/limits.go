@@ -1,0 +1,206 @@
+package lmstfy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Limiter is how many requests a token may make in an interval of seconds: those that consume,
+// and those that publish. With 0, they are not limited.
+type Limiter struct {
+	Read     int64 `json:"read"`
+	Write    int64 `json:"write"`
+	Interval int64 `json:"interval"`
+}
+
+func (l *Limiter) check() error {
+	switch {
+	case l.Interval <= 0:
+		return errors.New("limiter interval should be > 0")
+	case l.Read <= 0 && l.Write <= 0:
+		return errors.New("the read and write of limiter can't be <= 0 at the same time")
+	}
+	return nil
+}
+
+// most returns how many requests of a kind are allowed, or 0 if that is not limited.
+func (l *Limiter) most(action string) int64 {
+	switch {
+	case l == nil:
+		return 0
+	case action == consume:
+		return max(0, l.Read)
+	}
+	return max(0, l.Write)
+}
+
+// limiters are the limits of tokens. All are kept in a hash, and read again every limitersInterval;
+// a counter is a key of its own.
+type limiters struct {
+	rdb    redis.UniversalClient
+	prefix string
+
+	mu     sync.Mutex
+	byName map[string]Limiter // "pool/namespace/token"
+}
+
+const limitersInterval = 10 * time.Second
+
+func newLimiters(rdb redis.UniversalClient, prefix string) *limiters {
+	return &limiters{rdb: rdb, prefix: prefix, byName: map[string]Limiter{}}
+}
+
+func (l *limiters) key() string { return l.prefix + "__throttler_keys__" }
+
+func (l *limiters) counter(name, action string) string {
+	if action == consume {
+		return l.prefix + "l/" + name + "/r"
+	}
+	return l.prefix + "l/" + name + "/w"
+}
+
+func limiterName(pool, namespace, token string) string {
+	return pool + "/" + namespace + "/" + token
+}
+
+// run reads the limits again and again, until the context ends.
+func (l *limiters) run(ctx context.Context) {
+	ticker := time.NewTicker(limitersInterval)
+	defer ticker.Stop()
+	for {
+		_ = l.read(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// read reads all limits.
+func (l *limiters) read(ctx context.Context) error {
+	stored, err := l.rdb.HGetAll(ctx, l.key()).Result()
+	if err != nil {
+		return err
+	}
+	byName := map[string]Limiter{}
+	for name, text := range stored {
+		var limiter Limiter
+		if json.Unmarshal([]byte(text), &limiter) == nil {
+			byName[name] = limiter
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byName = byName
+	return nil
+}
+
+// get returns the limit of a token, or nil.
+func (l *limiters) get(pool, namespace, token string) *Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limiter, found := l.byName[limiterName(pool, namespace, token)]; found {
+		return &limiter
+	}
+	return nil
+}
+
+// set stores the limit of a token. If it is to be new, set reports whether there was none.
+func (l *limiters) set(
+	ctx context.Context, name string, limiter Limiter, isNew bool,
+) (bool, error) {
+	text, err := json.Marshal(limiter)
+	if err != nil {
+		return false, err
+	}
+	if isNew {
+		stored, err := l.rdb.HSetNX(ctx, l.key(), name, text).Result()
+		if err != nil || !stored {
+			return false, err
+		}
+	} else if err := l.rdb.HSet(ctx, l.key(), name, text).Err(); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byName[name] = limiter
+	return true, nil
+}
+
+func (l *limiters) remove(ctx context.Context, name string) error {
+	if err := l.rdb.HDel(ctx, l.key(), name).Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byName, name)
+	return nil
+}
+
+// A TokenLimiter is the limit of a token, in a list.
+type TokenLimiter struct {
+	Namespace string  `json:"namespace"`
+	Token     string  `json:"token"`
+	Limiter   Limiter `json:"limiter"`
+}
+
+// list returns all limits, sorted by their tokens.
+func (l *limiters) list() []TokenLimiter {
+	l.mu.Lock()
+	byName := maps.Clone(l.byName)
+	l.mu.Unlock()
+	all := []TokenLimiter{}
+	for _, name := range sortedKeys(byName) {
+		parts := strings.SplitN(name, "/", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		token := parts[2]
+		if parts[0] != DefaultPool {
+			token = parts[0] + ":" + token
+		}
+		all = append(all, TokenLimiter{parts[1], token, byName[name]})
+	}
+	return all
+}
+
+// Counting is done by scripts, so that no counter is left without an end.
+var (
+	countUp = redis.NewScript(`local n = redis.call('incr', KEYS[1])
+if n == 1 then redis.call('expire', KEYS[1], ARGV[1]) end
+return n`)
+	countDown = redis.NewScript(`if redis.call('exists', KEYS[1]) == 1 then
+  return redis.call('decr', KEYS[1])
+end`)
+)
+
+// enter counts a request. It reports whether there were too many.
+func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool, err error) {
+	most := limiter.most(action)
+	if most == 0 {
+		return false, nil
+	}
+	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
+	n, err := countUp.Run(r.Context(), l.rdb, keys, limiter.Interval).Int64()
+	return err == nil && n > most, err
+}
+
+// refund takes back the count of a request that has failed.
+func (l *limiters) refund(r *request, limiter *Limiter, action string) {
+	if limiter.most(action) == 0 {
+		return
+	}
+	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
+	err := countDown.Run(context.WithoutCancel(r.Context()), l.rdb, keys).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		r.server.config.Logger.Warn("can't take back the count of a request", "err", err, "request", r.id)
+	}
+}

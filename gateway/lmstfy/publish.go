@@ -1,0 +1,137 @@
+package lmstfy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+)
+
+// publish answers PUT /api/:namespace/:queue.
+func (r *request) publish() {
+	p, problem := r.server.defaults.parsePublication(r.values)
+	if problem != "" {
+		r.fail(http.StatusBadRequest, problem)
+		return
+	}
+	body, tooLarge, err := r.readBody(maxJobSize)
+	switch {
+	case err != nil:
+		r.fail(http.StatusBadRequest, "failed to read body")
+		return
+	case tooLarge:
+		r.fail(http.StatusRequestEntityTooLarge, "body too large")
+		return
+	}
+	if ids := r.put(p, [][]byte{body}); ids != nil {
+		r.reply(http.StatusCreated, map[string]any{"msg": "published", "job_id": ids[0]})
+	}
+}
+
+// republish answers PUT /api/:namespace/:queue/job/:job_id. The job is deleted in any case.
+func (r *request) republish() {
+	if _, err := r.pool.remove(r.Context(), r.queueName(r.queue), r.job); err != nil {
+		r.internal("delete a job", err)
+		return
+	}
+	r.publish()
+}
+
+// publishBulk answers PUT /api/:namespace/:queue/bulk.
+func (r *request) publishBulk() {
+	p, problem := r.server.defaults.parsePublication(r.values)
+	if problem != "" {
+		r.fail(http.StatusBadRequest, problem)
+		return
+	}
+	body, tooLarge, err := r.readBody(r.server.config.MaxBulkSize)
+	switch {
+	case err != nil:
+		r.fail(http.StatusBadRequest, "failed to read body")
+		return
+	case tooLarge:
+		r.fail(http.StatusRequestEntityTooLarge, "job too large")
+		return
+	}
+	bodies, status, problem := parseBulk(body)
+	if problem != "" {
+		r.fail(status, problem)
+		return
+	}
+	if ids := r.put(p, bodies); ids != nil {
+		r.reply(http.StatusCreated, map[string]any{"msg": "published", "job_ids": ids})
+	}
+}
+
+// parseBulk returns the bodies of jobs, or the status and the message of an answer.
+func parseBulk(body []byte) (bodies [][]byte, status int, problem string) {
+	var jobs []json.RawMessage
+	if json.Unmarshal(body, &jobs) != nil {
+		return nil, http.StatusBadRequest, "request body should be an array of objects"
+	}
+	switch {
+	case len(jobs) == 0:
+		return nil, http.StatusBadRequest, "no jobs"
+	case len(jobs) > maxBulkJobs:
+		return nil, http.StatusBadRequest, "too many jobs"
+	}
+	for _, job := range jobs {
+		if len(job) > maxJobSize {
+			return nil, http.StatusRequestEntityTooLarge, "job too large"
+		}
+		bodies = append(bodies, job)
+	}
+	return bodies, 0, ""
+}
+
+// put publishes jobs with these bodies, and returns their ids. If that fails, it answers the
+// request.
+func (r *request) put(p publication, bodies [][]byte) []string {
+	versioned := isVersioned(r.Header)
+	var attributes map[string]string
+	if versioned {
+		attributes = attributesOf(r.Header)
+	}
+	if len(attributes) > maxAttributes {
+		r.fail(http.StatusBadRequest, "too many attributes, cannot exceed 16")
+		return nil
+	}
+	ids := newJobIDs(time.Now(), len(bodies), uint32(p.delay), versioned)
+	jobs := make([]draft, len(bodies))
+	for i, body := range bodies {
+		jobs[i] = draft{ids[i], body}
+	}
+	err := r.pool.publish(r.Context(), r.queueName(r.queue), jobs, p, r.carried(attributes))
+	if err != nil {
+		r.internal("publish", err)
+		return nil
+	}
+	r.server.metrics.published(r, len(jobs), p.delay > 0)
+	return ids
+}
+
+// maxIgnored is how much of a body that is too large is read, so that the client reads the answer.
+const maxIgnored = 16 << 20
+
+// maxAhead is how much memory a client gets for what it says that it will send.
+const maxAhead = 64 << 10
+
+// readBody reads a body of at most the given length. The client may not take for ever.
+func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
+	controller := http.NewResponseController(r.writer)
+	setDeadline(controller.SetReadDeadline, r.server.config.ReadTimeout)
+	defer setDeadline(controller.SetReadDeadline, 0)
+	if r.ContentLength > most {
+		_, _ = io.CopyN(io.Discard, r.Body, maxIgnored)
+		return nil, true, nil
+	}
+	var read bytes.Buffer
+	read.Grow(int(min(max(r.ContentLength, 0), maxAhead)) + bytes.MinRead)
+	_, err = read.ReadFrom(io.LimitReader(r.Body, most+1))
+	if int64(read.Len()) > most {
+		_, _ = io.CopyN(io.Discard, r.Body, maxIgnored)
+		return nil, true, nil
+	}
+	return read.Bytes(), false, err
+}

@@ -1,0 +1,152 @@
+package lmstfy
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"time"
+)
+
+// A request is one that is being answered.
+type request struct {
+	*http.Request
+	server *Server
+	writer http.ResponseWriter
+	id     string
+	values url.Values
+	status int
+	failed error // why the answer could not be sent
+
+	// Set by the route, for metrics and the log.
+	api, namespace, queue, job string
+	pool                       *pool
+	poolName, token            string
+}
+
+// wrap has the answers of a handler begin with what all have, and logs requests.
+func (s *Server) wrap(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		r := &request{Request: hr, server: s, writer: w, id: newID(time.Now()), values: hr.URL.Query()}
+		began := time.Now()
+		w.Header().Set("X-Request-Id", r.id)
+		defer s.log(r, began)
+		defer r.recover()
+		handler.ServeHTTP(w, hr.WithContext(context.WithValue(hr.Context(), requestKey{}, r)))
+	})
+}
+
+type requestKey struct{}
+
+// requestOf returns the request that wrap has made.
+func requestOf(hr *http.Request) *request {
+	r, _ := hr.Context().Value(requestKey{}).(*request)
+	return r
+}
+
+// recover answers a request whose handler has panicked.
+func (r *request) recover() {
+	switch v := recover(); v {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(v)
+	default:
+		r.server.config.Logger.Error("a request panicked",
+			"request", r.id, "panic", v, "stack", string(debug.Stack()))
+		if r.status == 0 {
+			r.fail(http.StatusInternalServerError, "internal error")
+		}
+	}
+}
+
+// reply answers with JSON.
+func (r *request) reply(status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
+	}
+	r.send(status, "application/json; charset=utf-8", text)
+}
+
+// replyIndented answers with JSON that is easier to read.
+func (r *request) replyIndented(status int, v any) {
+	text, err := json.MarshalIndent(v, "", "    ")
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
+	}
+	r.send(status, "application/json; charset=utf-8", text)
+}
+
+// fail answers with an error.
+func (r *request) fail(status int, message string) {
+	r.reply(status, map[string]any{"error": message})
+}
+
+// internal answers that something has failed, and logs what.
+func (r *request) internal(doing string, err error) {
+	if !isGone(err) || r.Context().Err() == nil {
+		r.server.config.Logger.Error("can't "+doing, "err", err, "request", r.id, "pool", r.poolName,
+			"namespace", r.namespace, "queue", r.queue, "job", r.job)
+	}
+	r.fail(http.StatusInternalServerError, "internal error")
+}
+
+// send sends an answer.
+func (r *request) send(status int, contentType string, body []byte) {
+	r.status = status
+	if contentType != "" {
+		r.writer.Header().Set("Content-Type", contentType)
+		r.writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	controller := http.NewResponseController(r.writer)
+	setDeadline(controller.SetWriteDeadline, r.server.config.WriteTimeout)
+	r.writer.WriteHeader(status)
+	if len(body) == 0 {
+		return
+	}
+	_, r.failed = r.writer.Write(body)
+	if r.failed == nil {
+		r.failed = controller.Flush()
+	}
+}
+
+// noContent answers with nothing.
+func (r *request) noContent() { r.send(http.StatusNoContent, "", nil) }
+
+// log logs a request, if that is wanted.
+func (s *Server) log(r *request, began time.Time) {
+	if !s.accessLog.Load() {
+		return
+	}
+	level := slog.LevelInfo
+	switch {
+	case r.status >= 500:
+		level = slog.LevelError
+	case r.status >= 400 && r.status != http.StatusNotFound:
+		level = slog.LevelWarn
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	s.config.Logger.Log(context.WithoutCancel(r.Context()), level, "request",
+		"pool", r.poolName, "path", r.loggedPath(), "query", r.loggedQuery(),
+		"latency", time.Since(began), "ip", host, "method", r.Method, "code", r.status, "req_id", r.id)
+}
+
+// loggedQuery returns the query without the token in it.
+func (r *request) loggedQuery() string {
+	if _, given := r.values["token"]; !given {
+		return r.URL.RawQuery
+	}
+	values := url.Values{}
+	for name, v := range r.values {
+		values[name] = v
+	}
+	values.Set("token", "-")
+	return values.Encode()
+}

@@ -1,0 +1,324 @@
+package lmstfy_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/gateway/lmstfy"
+)
+
+func TestJobsOfQlessAndOfTheGatewayAreTheSame(t *testing.T) {
+	g := start(t, nil)
+	ctx := t.Context()
+	queue := g.client.Queue("ns/q")
+
+	id := g.publish("/api/ns/q?tries=3", "hello\x00")
+	jobs, err := queue.Pop(ctx, 1)
+	require.NoError(t, err)
+	require.Equal(t, id, jobs[0].JID)
+	require.Equal(t, lmstfy.Klass, jobs[0].Klass)
+	var message lmstfy.Message
+	require.NoError(t, jobs[0].Unmarshal(&message))
+	require.Equal(t, "hello\x00", string(message.Body))
+	require.NoError(t, jobs[0].Complete(ctx))
+
+	jid, err := queue.Put(ctx, "Greet", map[string]int{"to": 7})
+	require.NoError(t, err)
+	status, text := g.ask("GET", "/api/ns/q", "")
+	require.Equal(t, http.StatusOK, status)
+	answer := g.decode(text)
+	require.Equal(t, jid, answer["job_id"])
+	require.Equal(t, base64.StdEncoding.EncodeToString([]byte(`{"to":7}`)), answer["data"])
+	status, _ = g.ask("DELETE", "/api/ns/q/job/"+jid, "")
+	require.Equal(t, http.StatusNoContent, status)
+	job, err := g.client.Job(ctx, jid)
+	require.NoError(t, err)
+	require.Equal(t, qless.StateComplete, job.State, "a consumed job is complete when it is deleted")
+}
+
+func TestADeletedJobThatWasConsumedCountsAsComplete(t *testing.T) {
+	g := start(t, nil)
+	id := g.publish("/api/ns/q", "x")
+	status, _ := g.ask("GET", "/api/ns/q", "")
+	require.Equal(t, http.StatusOK, status)
+	status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
+	require.Equal(t, http.StatusNoContent, status)
+	_, err := g.client.Job(t.Context(), id)
+	require.ErrorIs(t, err, qless.ErrNotFound)
+	stats, err := g.client.Queue("ns/q").Stats(t.Context(), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, 1, stats.Run.Count)
+}
+
+func TestARedisThatIsAway(t *testing.T) {
+	g := start(t, nil)
+	g.publish("/api/ns/q", "x")
+	g.redis.Kill()
+	for _, c := range [][2]string{
+		{"PUT", "/api/ns/q"}, {"PUT", "/api/ns/q/bulk"}, {"GET", "/api/ns/q"},
+		{"GET", "/api/ns/q?timeout=20"}, {"GET", "/api/ns/q?count=3"}, {"GET", "/api/ns/q/peek"},
+		{"GET", "/api/ns/q/size"}, {"GET", "/api/ns/q/job/x"}, {"DELETE", "/api/ns/q/job/x"},
+		{"DELETE", "/api/ns/q"}, {"GET", "/api/ns/q/deadletter"}, {"PUT", "/api/ns/q/deadletter"},
+		{"DELETE", "/api/ns/q/deadletter"},
+	} {
+		status, text := g.ask(c[0], c[1], "[1]")
+		require.Equal(t, 500, status, c)
+		require.JSONEq(t, `{"error":"internal error"}`, text, c)
+	}
+	g.redis.Restart()
+	g.until(func() bool {
+		status, _ := g.ask("GET", "/api/ns/q/size", "")
+		return status == http.StatusOK
+	})
+}
+
+func TestShutdownAnswersConsumersThatWait(t *testing.T) {
+	g := start(t, nil)
+	answers := make(chan int, 3)
+	for range cap(answers) {
+		go func() {
+			status, _ := g.ask("GET", "/api/ns/q?timeout=600", "")
+			answers <- status
+		}()
+	}
+	g.until(func() bool {
+		n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
+		return n > 0
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, g.server.Shutdown(ctx))
+	for range cap(answers) {
+		require.Equal(t, http.StatusNotFound, <-answers)
+	}
+	for range cap(g.ended) {
+		require.ErrorIs(t, <-g.ended, http.ErrServerClosed)
+	}
+	_, err := g.client.Queue("ns/q").Put(ctx, "K", nil)
+	require.NoError(t, err)
+	counts, err := g.client.Queue("ns/q").Counts(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, counts.Waiting, "nobody has popped it")
+}
+
+func TestAPoolThatIsMigrated(t *testing.T) {
+	var old, target *qless.Client
+	g := start(t, func(config *lmstfy.Config) {
+		rdb := config.Admin.(*redis.Client)
+		var err error
+		target, err = qless.New(rdb, qless.WithNamespace("new:"))
+		require.NoError(t, err)
+		old = config.Pools[lmstfy.DefaultPool].Client
+		config.Pools[lmstfy.DefaultPool] = lmstfy.Pool{Client: old, MigrateTo: "new"}
+		config.Pools["new"] = lmstfy.Pool{Client: target}
+	})
+	ctx := t.Context()
+	left, err := old.Queue("ns/q").Put(ctx, "K", nil)
+	require.NoError(t, err)
+	moved := g.publish("/api/ns/q", "x")
+	_, err = target.Job(ctx, moved)
+	require.NoError(t, err)
+
+	status, text := g.ask("GET", "/api/ns/q/size", "")
+	require.Equal(t, 200, status)
+	require.EqualValues(t, 2, g.decode(text)["size"])
+	for _, id := range []string{left, moved} {
+		_, text = g.ask("GET", "/api/ns/q/peek", "")
+		require.Equal(t, id, g.decode(text)["job_id"])
+		_, text = g.ask("GET", "/api/ns/q", "")
+		require.Equal(t, id, g.decode(text)["job_id"])
+		status, _ = g.ask("DELETE", "/api/ns/q/job/"+id, "")
+		require.Equal(t, http.StatusNoContent, status)
+	}
+
+	var wait sync.WaitGroup
+	for _, client := range []*qless.Client{old, target} {
+		wait.Go(func() {
+			status, _ := g.ask("GET", "/api/ns/q?timeout=30", "")
+			if status != http.StatusOK {
+				t.Error(status)
+			}
+		})
+		_, err := client.Queue("ns/q").Put(ctx, "K", nil)
+		require.NoError(t, err)
+		wait.Wait()
+	}
+}
+
+func TestAConsumerThatGoesAwayCostsNoTry(t *testing.T) {
+	g := start(t, nil)
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+g.api+"/api/ns/q?timeout=30", nil)
+		require.NoError(t, err)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if answer, err := http.DefaultClient.Do(r); err == nil {
+				_ = answer.Body.Close()
+			}
+		}()
+		g.until(func() bool {
+			n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
+			return n > 0
+		})
+		cancel()
+		<-gone
+		g.until(func() bool {
+			n, _ := g.rdb.Exists(t.Context(), "ql:x:idle").Result()
+			return n == 0
+		})
+		id := g.publish("/api/ns/q", "x")
+		status, text := g.ask("GET", "/api/ns/q?timeout=5", "")
+		require.Equal(t, http.StatusOK, status, i)
+		require.Equal(t, id, g.decode(text)["job_id"])
+		require.EqualValues(t, 0, g.decode(text)["remain_tries"])
+	}
+}
+
+func TestJobsOfABulkKeepTheirOrderAfterADelay(t *testing.T) {
+	g := start(t, nil)
+	status, text := g.ask("PUT", "/api/ns/q/bulk?delay=1", "["+strings.Repeat("1,", 49)+"1]")
+	require.Equal(t, http.StatusCreated, status)
+	ids := g.decode(text)["job_ids"].([]any)
+	require.Len(t, ids, 50)
+	for _, id := range ids {
+		status, text = g.ask("GET", "/api/ns/q?timeout=10", "")
+		require.Equal(t, http.StatusOK, status)
+		require.Equal(t, id, g.decode(text)["job_id"])
+	}
+}
+
+func TestALargeBulk(t *testing.T) {
+	g := start(t, nil)
+	job := `"` + strings.Repeat("x", 1<<20-2) + `"`
+	body := "[" + strings.Repeat(job+",", 11) + job + "]"
+	status, text := g.ask("PUT", "/api/ns/q/bulk", body)
+	require.Equal(t, http.StatusCreated, status, text)
+	for _, id := range g.decode(text)["job_ids"].([]any) {
+		_, text = g.ask("GET", "/api/ns/q", "")
+		answer := g.decode(text)
+		require.Equal(t, id, answer["job_id"])
+		require.Equal(t, base64.StdEncoding.EncodeToString([]byte(job)), answer["data"])
+	}
+}
+
+func TestTheLogHasNoTokens(t *testing.T) {
+	var log testLog
+	g := start(t, func(config *lmstfy.Config) {
+		config.Logger, config.AccessLog = log.logger(), true
+	})
+	g.ask("GET", "/api/ns/q?token=secret-1", "")
+	g.askAt(g.admin, "GET", "/token/ns/secret-2/limit", "")
+	g.until(func() bool { return strings.Count(log.String(), "msg=request") == 2 })
+	require.NotContains(t, log.String(), "secret")
+	require.Contains(t, log.String(), "path=/api/ns/q")
+}
+
+func TestConfigurationsThatCanNotBe(t *testing.T) {
+	g := start(t, nil)
+	good := func() lmstfy.Config {
+		return lmstfy.Config{
+			Pools: map[string]lmstfy.Pool{lmstfy.DefaultPool: {Client: g.client}}, Admin: g.rdb,
+		}
+	}
+	for name, change := range map[string]func(*lmstfy.Config){
+		"Admin":     func(c *lmstfy.Config) { c.Admin = nil },
+		`"default"`: func(c *lmstfy.Config) { c.Pools = nil },
+		"no client": func(c *lmstfy.Config) { c.Pools["x"] = lmstfy.Pool{} },
+		"a:b":       func(c *lmstfy.Config) { c.Pools["a:b"] = lmstfy.Pool{Client: g.client} },
+		"migrated": func(c *lmstfy.Config) {
+			c.Pools["x"] = lmstfy.Pool{Client: g.client, MigrateTo: "y"}
+		},
+		"Tries":       func(c *lmstfy.Config) { c.Tries = 1 << 16 },
+		"TTL":         func(c *lmstfy.Config) { c.TTL = -2 },
+		"whole":       func(c *lmstfy.Config) { c.TTR = time.Millisecond },
+		"Delay":       func(c *lmstfy.Config) { c.Delay = -1 },
+		"MaxBulkSize": func(c *lmstfy.Config) { c.MaxBulkSize = -1 },
+	} {
+		config := good()
+		change(&config)
+		_, err := lmstfy.New(config)
+		require.ErrorIs(t, err, qless.ErrInvalid, name)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestClientsThatAreSlow(t *testing.T) {
+	g := start(t, func(config *lmstfy.Config) {
+		config.ReadTimeout = 300 * time.Millisecond
+		config.MaxConnections = 3
+	})
+	for name, sent := range map[string]string{
+		"nothing":     "",
+		"half a line": "PUT /api/ns/q HT",
+		"headers":     "PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nX-A: ",
+		"half a body": "PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc",
+	} {
+		conn, err := net.Dial("tcp", g.api)
+		require.NoError(t, err)
+		_, err = fmt.Fprint(conn, sent)
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		buffer := make([]byte, 4096)
+		for err == nil { // until the server has closed it
+			_, err = conn.Read(buffer)
+		}
+		var timeout net.Error
+		require.False(t, asTimeout(err, &timeout), name)
+		_ = conn.Close()
+	}
+	// A consumer that waits for longer than a client may take to send a request is not slow.
+	status, _ := g.ask("GET", "/api/ns/q?timeout=1", "")
+	require.Equal(t, http.StatusNotFound, status)
+	status, _ = g.ask("PUT", "/api/ns/q", "x")
+	require.Equal(t, http.StatusCreated, status)
+}
+
+func TestHeadersThatAreTooLong(t *testing.T) {
+	g := start(t, nil)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+g.api+"/api/ns/q", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-A", strings.Repeat("x", 1<<17))
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	_ = answer.Body.Close()
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
+}
+
+func TestManyConsumersWaitAndEachJobIsGivenOnce(t *testing.T) {
+	g := start(t, nil)
+	const consumers = 200
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	got := map[string]int{}
+	for range consumers {
+		wait.Go(func() {
+			status, text := g.ask("GET", "/api/ns/q?timeout=60", "")
+			if status != http.StatusOK {
+				t.Error(status, text)
+				return
+			}
+			id := g.decode(text)["job_id"].(string)
+			mu.Lock()
+			defer mu.Unlock()
+			got[id]++
+		})
+	}
+	for range consumers {
+		g.publish("/api/ns/q", "x")
+	}
+	wait.Wait()
+	require.Len(t, got, consumers)
+}

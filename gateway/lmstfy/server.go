@@ -1,0 +1,207 @@
+package lmstfy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go/gateway/internal/keepalive"
+)
+
+// A Server speaks lmstfy's protocol. Create one with [New], and end it with [Server.Shutdown].
+type Server struct {
+	config    Config
+	defaults  defaults
+	pools     map[string]*pool
+	tokens    *tokens
+	limiters  *limiters
+	metrics   *metrics
+	sizes     *sizes
+	accessLog atomic.Bool
+
+	// stopping ends when consumers are to be answered, and closing when what runs beside the requests
+	// is to end.
+	stopping context.Context
+	stop     context.CancelFunc
+	closing  context.Context
+	close    context.CancelFunc
+	running  sync.WaitGroup
+
+	mu      sync.Mutex
+	servers []*http.Server
+}
+
+// New returns a server for a configuration.
+func New(config Config) (*Server, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: config, defaults: config.defaults(), metrics: newMetrics()}
+	s.accessLog.Store(config.AccessLog)
+	s.tokens = newTokens(config.Admin, config.AdminPrefix)
+	s.limiters = newLimiters(config.Admin, config.AdminPrefix)
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.closing, s.close = context.WithCancel(context.Background())
+	pools, stores := config.pools()
+	s.pools = pools
+	s.sizes = newSizes(&s.config)
+	for _, p := range s.config.Pools {
+		if p.Redis != nil {
+			p.Redis.AddHook(newRedisHook(s.metrics, p.Redis))
+		}
+	}
+	for _, store := range stores {
+		s.metrics.begin(store.name)
+		store.swept = func(n int) { s.metrics.swept(store.name, n) }
+		s.running.Go(func() { store.runSweeps(s.closing) })
+	}
+	s.running.Go(func() { s.limiters.run(s.closing) })
+	return s, nil
+}
+
+// Handler returns the API. A server of net/http with a ReadTimeout would take consumers that wait
+// for gone: use ReadHeaderTimeout.
+func (s *Server) Handler() http.Handler {
+	return s.wrap(http.HandlerFunc(s.serveAPI))
+}
+
+// AdminHandler returns the admin API, which is not for everybody: see [Config].Accounts.
+func (s *Server) AdminHandler() http.Handler {
+	return s.wrap(http.HandlerFunc(s.serveAdmin))
+}
+
+// Serve serves the API on a listener until Shutdown is called, and closes it. The error is never
+// nil; after Shutdown, it is [http.ErrServerClosed].
+func (s *Server) Serve(listener net.Listener) error {
+	return s.serve(listener, s.Handler())
+}
+
+// ServeAdmin serves the admin API, like Serve.
+func (s *Server) ServeAdmin(listener net.Listener) error {
+	return s.serve(listener, s.AdminHandler())
+}
+
+// maxHeaderBytes is how long the headers of a request may be, with its path.
+const maxHeaderBytes = 64 << 10
+
+func (s *Server) serve(listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: s.config.ReadTimeout,
+		IdleTimeout:       s.config.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
+	if !s.register(server) {
+		_ = listener.Close()
+		return http.ErrServerClosed
+	}
+	listener = keepalive.Listener(listener, s.config.PeerTimeout, s.config.WriteTimeout)
+	if s.config.MaxConnections > 0 {
+		listener = newLimitedListener(listener, s.config.MaxConnections)
+	}
+	return server.Serve(listener)
+}
+
+// register notes a server that Shutdown has to end. It reports whether that was not called before.
+func (s *Server) register(server *http.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Err() != nil {
+		return false
+	}
+	s.servers = append(s.servers, server)
+	return true
+}
+
+// Shutdown stops the server: it takes no more connections, answers the consumers that wait, which
+// get no job, and returns when all requests are answered. If the context ends first, it closes the
+// connections that are left, and returns the context's error. Requests that come to Handler by
+// another server are for that to wait for.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stop()
+	servers := s.servers
+	s.mu.Unlock()
+	var failed error
+	for _, server := range servers {
+		if err := server.Shutdown(ctx); err != nil {
+			failed = err
+			_ = server.Close()
+		}
+	}
+	s.close()
+	s.running.Wait()
+	return failed
+}
+
+// untilStopped returns a context for waiting, which also ends when the server is stopped.
+func (s *Server) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.stopping, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// A limitedListener accepts a connection only when there are not too many.
+type limitedListener struct {
+	net.Listener
+	places chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newLimitedListener(listener net.Listener, most int) *limitedListener {
+	return &limitedListener{
+		Listener: listener, places: make(chan struct{}, most), closed: make(chan struct{}),
+	}
+}
+
+func (l *limitedListener) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+func (l *limitedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+type limitedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// isGone reports whether an error is that of a context that has ended.
+func isGone(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// setDeadline has a client read, or write, within a time, or for ever. A connection for which that
+// can't be set has no deadline.
+func setDeadline(set func(time.Time) error, d time.Duration) {
+	deadline := time.Time{}
+	if d > 0 {
+		deadline = time.Now().Add(d)
+	}
+	_ = set(deadline)
+}

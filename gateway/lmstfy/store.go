@@ -1,0 +1,307 @@
+package lmstfy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// A store has the jobs of a pool, in one qless namespace. Its queues are those of qless.
+type store struct {
+	name   string // of its pool
+	client *qless.Client
+	dues   *dues
+	swept  func(n int) // called with the number of jobs that a sweep has moved, or ended
+}
+
+func newStore(name string, client *qless.Client) *store {
+	return &store{name: name, client: client, dues: newDues(), swept: func(int) {}}
+}
+
+// A draft is a job to be published.
+type draft struct {
+	id   string
+	body []byte
+}
+
+// publish puts jobs into a queue, in their order.
+func (s *store) publish(
+	ctx context.Context, queue string, jobs []draft, p publication, headers map[string]string,
+) error {
+	if p.delay > 0 {
+		s.dues.add(queue, time.Now().Add(seconds(p.delay)))
+	}
+	q := s.client.Queue(queue)
+	if len(jobs) == 1 {
+		job := jobs[0]
+		_, err := q.Put(ctx, Klass, encodeBody(job.body), p.options(job.id, headers)...)
+		return err
+	}
+	for _, part := range parts(jobs) {
+		specs := make([]qless.JobSpec, len(part))
+		for i, job := range part {
+			specs[i] = qless.JobSpec{
+				Klass: Klass, Data: encodeBody(job.body), Options: p.options(job.id, headers),
+			}
+		}
+		if _, err := q.PutMany(ctx, specs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxPart is how many bytes the bodies of jobs may have that are put together.
+const maxPart = 4 << 20
+
+// parts divides jobs into parts that are put together.
+func parts(jobs []draft) [][]draft {
+	var all [][]draft
+	first, size := 0, 0
+	for i, job := range jobs {
+		if size+len(job.body) > maxPart && i > first {
+			all = append(all, jobs[first:i])
+			first, size = i, 0
+		}
+		size += len(job.body)
+	}
+	return append(all, jobs[first:])
+}
+
+// options returns the options of the put of a job.
+func (p *publication) options(id string, headers map[string]string) []qless.PutOption {
+	options := []qless.PutOption{
+		qless.JID(id),
+		qless.Retries(p.tries - 1),
+		qless.OnLost(qless.Last),
+		qless.KeepFor(0),
+		qless.KeepFailedFor(qless.Forever),
+	}
+	if len(headers) > 0 {
+		options = append(options, qless.Headers(headers))
+	}
+	if p.delay > 0 {
+		options = append(options, qless.Delay(seconds(p.delay)))
+	}
+	switch {
+	case p.ttl > 0 && p.ttl == p.delay:
+		// The job can be consumed in the second in which it is due.
+		options = append(options, qless.TTL(seconds(p.ttl+1)))
+	case p.ttl > 0:
+		options = append(options, qless.TTL(seconds(p.ttl)))
+	}
+	return options
+}
+
+// receive locks jobs. If it is to wait, it waits until the context ends: then there are none.
+func (s *store) receive(
+	ctx context.Context, queues []string, count int, ttr time.Duration, wait bool,
+) ([]*qless.Job, error) {
+	jobs, err := s.client.Receive(ctx, qless.ReceiveConfig{
+		Queues: queues, Count: count, LockTime: lockTime(ttr), NoWait: !wait,
+	})
+	for _, job := range jobs {
+		s.dues.add(job.Queue, time.Now().Add(ttr))
+	}
+	if wait && err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil, nil
+	}
+	return jobs, err
+}
+
+// lockTime returns a time to run as Receive takes it.
+func lockTime(ttr time.Duration) time.Duration {
+	if ttr == 0 {
+		return -1
+	}
+	return min(ttr, maxLock)
+}
+
+// release gives jobs back that could not be delivered.
+func (s *store) release(ctx context.Context, jobs []*qless.Job) error {
+	var failed error
+	for _, job := range jobs {
+		if err := job.Release(ctx, 0); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// find returns a job of a queue, or nil.
+func (s *store) find(ctx context.Context, queue, id string) (*qless.Job, error) {
+	job, err := s.client.Job(ctx, id)
+	switch {
+	case errors.Is(err, qless.ErrNotFound), errors.Is(err, qless.ErrInvalid):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case job.Queue != queue:
+		return nil, nil
+	}
+	return job, nil
+}
+
+// get returns a job of a queue that is alive, or nil.
+func (s *store) get(ctx context.Context, queue, id string) (*qless.Job, error) {
+	job, err := s.find(ctx, queue, id)
+	if job == nil || job.Until.IsZero() || time.Until(job.Until) > clockSkew {
+		return job, err
+	}
+	if err := s.sweep(ctx, queue); err != nil { // its life may have ended
+		return nil, err
+	}
+	return s.find(ctx, queue, id)
+}
+
+// clockSkew is by how much the clock of the server is expected to differ from ours at most.
+const clockSkew = time.Minute
+
+// remove deletes a job of a queue, in whatever state it is, and returns it, or nil. One that was
+// consumed is complete by that.
+//
+// Most were consumed here: they are completed together with others, without reading them. Of these,
+// only the id is returned.
+func (s *store) remove(ctx context.Context, queue, id string) (*qless.Job, error) {
+	if _, is := publishedAt(id); is {
+		err := s.client.Queue(queue).CompleteMany(ctx, id)[0]
+		switch {
+		case err == nil:
+			return &qless.Job{JID: id}, nil
+		case errors.Is(err, qless.ErrNotFound):
+			return nil, nil
+		case errors.Is(err, qless.ErrUnavailable), isGone(err):
+			return nil, err
+		}
+	}
+	return s.removeAnyhow(ctx, queue, id)
+}
+
+// removeAnyhow deletes a job that was not consumed here, or not at all.
+func (s *store) removeAnyhow(ctx context.Context, queue, id string) (*qless.Job, error) {
+	for {
+		job, err := s.find(ctx, queue, id)
+		if job == nil || err != nil {
+			return nil, err
+		}
+		if job.State == qless.StateRunning {
+			_, err = s.client.End(ctx, id, qless.End{})
+		} else {
+			err = s.client.Cancel(ctx, id)
+		}
+		switch {
+		case err == nil, errors.Is(err, qless.ErrNotFound):
+			return job, nil
+		case errors.Is(err, qless.ErrHasDependents) && job.State != qless.StateFailed:
+			_, err = s.client.End(ctx, id, qless.End{})
+			return job, err
+		case !errors.Is(err, qless.ErrFinished):
+			return nil, err
+		}
+		// It has ended meanwhile: what it is now, is to be deleted.
+	}
+}
+
+// peek returns the job that is the next one to be consumed, or nil.
+func (s *store) peek(ctx context.Context, queue string) (*qless.Job, error) {
+	if err := s.sweep(ctx, queue); err != nil {
+		return nil, err
+	}
+	jobs, err := s.client.Queue(queue).Peek(ctx, 1)
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	return jobs[0], nil
+}
+
+// size returns how many jobs can be consumed.
+func (s *store) size(ctx context.Context, queue string) (int, error) {
+	if err := s.sweep(ctx, queue); err != nil {
+		return 0, err
+	}
+	counts, err := s.client.Queue(queue).Counts(ctx)
+	return counts.Waiting, err
+}
+
+// destroy deletes the jobs that can be consumed.
+func (s *store) destroy(ctx context.Context, queue string) error {
+	if err := s.sweep(ctx, queue); err != nil {
+		return err
+	}
+	q := s.client.Queue(queue)
+	if _, err := q.Cancel(ctx, qless.ListWaiting, qless.Filter{All: true}); err != nil {
+		return err
+	}
+	length, err := q.Len(ctx)
+	if err != nil || length > 0 {
+		return err
+	}
+	return q.Forget(ctx)
+}
+
+// deadGroup returns the failure group of jobs without tries.
+func deadGroup(queue string) string { return "failed-retries-" + queue }
+
+// dead returns how many dead jobs there are, and the oldest of them.
+func (s *store) dead(ctx context.Context, queue string) (size int, head string, err error) {
+	if err := s.sweep(ctx, queue); err != nil {
+		return 0, "", err
+	}
+	group := deadGroup(queue)
+	page, err := s.client.FailedIn(ctx, group, qless.Range{Limit: 1})
+	if err != nil || page.Total < 2 {
+		return page.Total, first(page.Items), err
+	}
+	last, err := s.client.FailedIn(ctx, group, qless.Range{Offset: page.Total - 1, Limit: 1})
+	if err == nil && len(last.Items) == 0 { // there are fewer now
+		return s.dead(ctx, queue)
+	}
+	return page.Total, first(last.Items), err
+}
+
+func first(items []string) string {
+	if len(items) == 0 {
+		return ""
+	}
+	return items[0]
+}
+
+// respawn gives dead jobs another try, the oldest first.
+func (s *store) respawn(
+	ctx context.Context, queue string, limit int64, ttl time.Duration,
+) (int, error) {
+	if err := s.sweep(ctx, queue); err != nil {
+		return 0, err
+	}
+	options := []qless.UnfailOption{qless.Retries(0)}
+	if ttl > 0 {
+		options = append(options, qless.TTL(ttl))
+	}
+	result, err := s.client.Retry(ctx, deadGroup(queue), int(limit), options...)
+	return result.Count, err
+}
+
+// bury deletes dead jobs, the oldest first.
+func (s *store) bury(ctx context.Context, queue string, limit int64) (int, error) {
+	if err := s.sweep(ctx, queue); err != nil {
+		return 0, err
+	}
+	result, err := s.client.CancelFailed(ctx, deadGroup(queue), int(limit))
+	return result.Count, err
+}
+
+// sweep moves what is due in queues to where it belongs.
+func (s *store) sweep(ctx context.Context, queues ...string) error {
+	for {
+		n, err := s.client.Sweep(ctx, queues...)
+		s.swept(n)
+		if err != nil || n < sweptAtOnce {
+			return err
+		}
+	}
+}
+
+// sweptAtOnce is how many jobs a sweep moves, or lives it ends, at most: there may be more.
+const sweptAtOnce = 100

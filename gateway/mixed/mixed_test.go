@@ -1,0 +1,169 @@
+package mixed
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// Each job is run and completed, no matter who puts it and who works it, while gateways and programs
+// are killed.
+func TestJobsOfAllSurviveKills(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("QLESS_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("QLESS_SEED=%d", seed)
+	redis := testkit.Start(t)
+	rdb := redis.Client(t)
+	client, err := qless.New(rdb)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	configure(t, client)
+
+	f := newFleet(t, rand.New(rand.NewPCG(seed, 0)))
+	lmstfy, workq := []string{freeAddr(t), freeAddr(t)}, []string{freeAddr(t), freeAddr(t)}
+	all := settings{URL: "redis://" + redis.Addr(), Lmstfy: lmstfy, Workq: workq}
+	for i := range lmstfy {
+		f.start(all.as(lmstfyGateway, lmstfy[i]), all.as(workqGateway, workq[i]))
+	}
+	kinds := []string{lmstfyProgram, workqProgram, qlessProgram}
+	if pythonCommand(t, all) != nil {
+		kinds = append(kinds, pythonProgram)
+	}
+	for _, kind := range kinds {
+		f.start(all.as(kind, ""), all.as(kind, ""))
+	}
+
+	f.killSome(*killFor)
+	f.endPuts()
+	f.drain(client)
+	f.stop(kinds...)
+	f.stop(lmstfyGateway, workqGateway)
+	f.verify(client, rdb, kinds)
+}
+
+// as returns the settings of a process.
+func (s settings) as(kind, addr string) settings {
+	s.Kind, s.Addr = kind, addr
+	return s
+}
+
+// configure has locks end soon, and no record of a job deleted before it was looked at.
+func configure(t *testing.T, client *qless.Client) {
+	for option, value := range map[string]any{
+		qless.ConfigHeartbeat:        lockSeconds * time.Second,
+		qless.ConfigGracePeriod:      100 * time.Millisecond,
+		qless.ConfigJobsHistoryCount: 10_000_000,
+	} {
+		require.NoError(t, client.Config().Set(t.Context(), option, value))
+	}
+}
+
+func freeAddr(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// drain waits until all jobs have been run, and nothing waits or is locked.
+func (f *fleet) drain(client *qless.Client) {
+	f.t.Helper()
+	var last string
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		last = f.left(client)
+		if last == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not within %s: %s", patience, last)
+		}
+	}
+}
+
+// left says what is left to do.
+func (f *fleet) left(client *qless.Client) string {
+	if put, jid := f.missing(); jid != "" {
+		return fmt.Sprintf("%s is not run, one of %d jobs", jid, put)
+	}
+	counts, err := client.Queues(f.t.Context())
+	require.NoError(f.t, err)
+	for _, c := range counts {
+		if c != (qless.QueueCounts{Name: c.Name}) {
+			return fmt.Sprintf("%+v", c)
+		}
+	}
+	return ""
+}
+
+// verify checks what must hold when all processes have ended.
+func (f *fleet) verify(client *qless.Client, rdb *redis.Client, kinds []string) {
+	f.t.Helper()
+	assert.Empty(f.t, f.odd, "what must not happen")
+	f.verifyJobs(client)
+	failed, err := client.FailureGroups(f.t.Context())
+	require.NoError(f.t, err)
+	assert.Empty(f.t, failed)
+	verifyKeys(f.t, rdb)
+	f.verifyMix(kinds)
+	f.t.Logf("%d jobs; killed %v", len(f.puts), f.kills)
+}
+
+// verifyJobs checks that each job is complete, or that a consumer of lmstfy has deleted it.
+func (f *fleet) verifyJobs(client *qless.Client) {
+	f.t.Helper()
+	var jids []string
+	for jid := range f.puts {
+		jids = append(jids, jid)
+	}
+	for len(jids) > 0 {
+		n := min(500, len(jids))
+		jobs, err := client.Jobs(f.t.Context(), jids[:n]...)
+		require.NoError(f.t, err)
+		found := map[string]bool{}
+		for _, job := range jobs {
+			found[job.JID] = true
+			assert.Equal(f.t, qless.StateComplete, job.State, job.JID)
+		}
+		for _, jid := range jids[:n] {
+			by := f.puts[jid]
+			if !found[jid] && by != lmstfyProgram && !f.ran[plain(jid)][lmstfyProgram] {
+				f.t.Errorf("%s, put by %s, is lost; it was run by %v", jid, by, f.ran[plain(jid)])
+			}
+		}
+		jids = jids[n:]
+	}
+}
+
+// verifyMix checks that each kind of program has worked jobs of each other one, if it can.
+func (f *fleet) verifyMix(kinds []string) {
+	f.t.Helper()
+	mix := map[string]int{}
+	for jid, by := range f.puts {
+		for worker := range f.ran[plain(jid)] {
+			mix[by+" to "+worker]++
+		}
+	}
+	f.t.Log(mix)
+	for _, by := range kinds {
+		for _, worker := range kinds {
+			if by != lmstfyProgram || worker != workqProgram {
+				assert.Positive(f.t, mix[by+" to "+worker], "jobs of %s, run by %s", by, worker)
+			}
+		}
+	}
+}

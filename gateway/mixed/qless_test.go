@@ -1,0 +1,55 @@
+package mixed
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/gateway/workq"
+)
+
+// workQless puts jobs with package qless, and works them.
+func (p *program) workQless() error {
+	worker, err := qless.NewWorker(p.client, qless.WorkerConfig{
+		Queues: []string{lmstfyQueue, "workq/jobs/*"}, Concurrency: 4,
+	})
+	if err != nil {
+		return err
+	}
+	worker.Handle("*", p.handle)
+	if err := worker.Start(p.ctx); err != nil {
+		return err
+	}
+	p.tell(record{Ready: true})
+	p.putQless()
+	<-worker.Closed()
+	return nil
+}
+
+// handle works a job. Some that came by Workq go on to where clients of lmstfy get them.
+func (p *program) handle(_ context.Context, job *qless.Job) error {
+	p.toil()
+	if job.Queue != lmstfyQueue && sometimes() {
+		return qless.Next(lmstfyQueue)
+	}
+	p.tell(record{Ran: job.JID})
+	return nil
+}
+
+func (p *program) putQless() {
+	queues := []string{lmstfyQueue, workqQueue, workqUrgent}
+	for p.pause() {
+		options := []qless.PutOption{
+			qless.LockTime(lockSeconds * time.Second), qless.Retries(manyTries),
+		}
+		if sometimes() {
+			options = append(options, qless.Delay(time.Second))
+		}
+		queue := p.client.Queue(queues[rand.N(len(queues))])
+		jid, err := queue.Put(p.ctx, "jobs", workq.Body{Body: []byte("work")}, options...)
+		if err == nil {
+			p.tell(record{Put: jid})
+		}
+	}
+}

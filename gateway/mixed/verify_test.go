@@ -1,0 +1,90 @@
+package mixed
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// left matches the keys that may be there in the end: settings, statistics, complete jobs with
+// their histories and the ends of their lives, known queues and workers, and what is noted about
+// idle ones.
+var left = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
+	`j:[^:]+|x:(until|empty|filled|rates:.+|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
+
+// verifyKeys checks that no keys were left behind, and that those of jobs agree.
+func verifyKeys(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	var odd []string
+	jobs, histories := map[string]bool{}, map[string]bool{}
+	keys := rdb.Scan(t.Context(), 0, "*", 1000).Iterator()
+	for keys.Next(t.Context()) {
+		jid, isJob := strings.CutPrefix(keys.Val(), "ql:j:")
+		base, isHistory := strings.CutSuffix(jid, "-history")
+		switch {
+		case !left.MatchString(keys.Val()):
+			odd = append(odd, keys.Val())
+		case isJob && isHistory:
+			histories[base] = true
+		case isJob:
+			jobs[jid] = true
+		}
+	}
+	require.NoError(t, keys.Err())
+	assert.Empty(t, odd, "keys that were left behind")
+	assert.Empty(t, without(histories, jobs), "histories without jobs")
+	completed := members(t, rdb, "ql:completed")
+	assert.Empty(t, without(jobs, completed), "jobs that are not in ql:completed")
+	assert.Empty(t, without(completed, jobs), "jobs in ql:completed that do not exist")
+	assert.Empty(t, without(members(t, rdb, "ql:x:until"), jobs), "lives of jobs that do not exist")
+	verifyFields(t, rdb, jobs)
+}
+
+// without returns what is in one set and not in another.
+func without(set, other map[string]bool) (list []string) {
+	for item := range set {
+		if !other[item] {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// members returns the members of a sorted set.
+func members(t *testing.T, rdb *redis.Client, key string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	scan := rdb.ZScan(t.Context(), key, 0, "", 1000).Iterator()
+	for scan.Next(t.Context()) {
+		found[scan.Val()] = true
+		scan.Next(t.Context()) // its score
+	}
+	require.NoError(t, scan.Err())
+	return found
+}
+
+// verifyFields checks that jobs are complete, and nobody's.
+func verifyFields(t *testing.T, rdb *redis.Client, jobs map[string]bool) {
+	t.Helper()
+	var all []string
+	for jid := range jobs {
+		all = append(all, jid)
+	}
+	for some := range slices.Chunk(all, 500) {
+		pipe := rdb.Pipeline()
+		var answers []*redis.SliceCmd
+		for _, jid := range some {
+			answers = append(answers, pipe.HMGet(t.Context(), "ql:j:"+jid, "state", "worker"))
+		}
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+		for i, answer := range answers {
+			assert.Equal(t, []any{"complete", ""}, answer.Val(), some[i])
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package workq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+var replyOK = []byte("+OK\r\n")
+
+// add carries out add and schedule.
+func (c *conn) add(request *command) ([]byte, error) {
+	s, err := parseAdd(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(time.Now(), false); err != nil {
+		return nil, err
+	}
+	if err := c.put(&s, time.Duration(s.ttl)*time.Millisecond); err != nil {
+		return nil, err
+	}
+	return replyOK, nil
+}
+
+// put puts a job.
+func (c *conn) put(s *spec, life time.Duration) error {
+	server := c.server
+	now, queue, shift := time.Now(), s.queue(), time.Duration(0)
+	server.names.use(s.name, s.priority, queue)
+	if !s.at.IsZero() {
+		shift = server.order.shift(queue, s.at)
+	}
+	options := s.options(now, shift)
+	if s.ttl == 0 {
+		options = append(options, qless.TTL(life))
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	_, err := server.client.Queue(queue).Put(ctx, s.name, Body{s.payload}, options...)
+	if errors.Is(err, qless.ErrExists) {
+		return errDuplicate
+	}
+	if err != nil {
+		return err
+	}
+	server.names.add(s.name)
+	if s.ttl > 0 {
+		server.sweeper.noteLife(s.ends(now))
+		server.evicted.note(queue, s.ends(now))
+	}
+	if s.at.After(now) {
+		server.sweeper.note(queue, s.at.Add(shift))
+	}
+	return nil
+}
+
+// withJID calls f with the jid of the job that has an id: the id itself or, if there is none, as
+// other clients of qless write it.
+func withJID(u id, f func(jid string) error) error {
+	err := f(u.String())
+	if errors.Is(err, qless.ErrNotFound) {
+		err = f(u.hex())
+	}
+	if errors.Is(err, qless.ErrNotFound) {
+		return errNotFound
+	}
+	return err
+}
+
+// finish carries out complete and fail.
+func (c *conn) finish(request *command) ([]byte, error) {
+	u, err := parseJobID(request.args[0])
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	err = withJID(u, func(jid string) error {
+		end := qless.End{Result: Body{request.payload}}
+		if request.name == "fail" {
+			if err := c.asFailure(ctx, jid, &end); err != nil {
+				return err
+			}
+		}
+		_, err := c.server.client.End(ctx, jid, end)
+		return err
+	})
+	if errors.Is(err, qless.ErrFinished) {
+		err = errDuplicateEnd
+	}
+	return replyOK, err
+}
+
+// asFailure makes an end that of a job that fails, or is tried again.
+func (c *conn) asFailure(ctx context.Context, jid string, end *qless.End) error {
+	job, err := c.server.client.Job(ctx, jid)
+	if err != nil {
+		return err
+	}
+	end.State, end.Group, end.TryAgain = qless.StateFailed, failureGroup, 1
+	end.Message = "a Workq client has failed the job"
+	most := header(job, headerMaxAttempts)
+	if most == 0 || attemptsOf(job) < int(most) {
+		end.TryAgain = max(1, int(header(job, headerMaxFails)))
+	}
+	return nil
+}
+
+// delete deletes a job in any state.
+func (c *conn) delete(request *command) ([]byte, error) {
+	u, err := parseJobID(request.args[0])
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	return replyOK, withJID(u, func(jid string) error { return c.remove(ctx, jid) })
+}
+
+// remove deletes a job in any state.
+func (c *conn) remove(ctx context.Context, jid string) error {
+	err := c.server.client.Forget(ctx, jid)
+	if errors.Is(err, qless.ErrRunning) || errors.Is(err, qless.ErrUnfinished) {
+		err = c.server.client.Cancel(ctx, jid)
+	}
+	return err
+}
+
+// result returns the result of a job, or waits for it.
+func (c *conn) result(request *command) ([]byte, error) {
+	u, err := parseJobID(request.args[0])
+	if err != nil {
+		return nil, err
+	}
+	wait, err := parseWait(request.args[1])
+	if err != nil {
+		return nil, err
+	}
+	until := time.Now().Add(wait)
+	var result qless.Result
+	err = withJID(u, func(jid string) error {
+		ctx, cancel := c.within()
+		defer cancel()
+		result, err = c.server.client.Result(ctx, jid)
+		if !errors.Is(err, qless.ErrUnfinished) {
+			return err
+		}
+		result, err = c.await(jid, until)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resultReply(u, &result), nil
+}
+
+// await waits for the end of a job until a time, or until the client is gone. The job may be
+// deleted meanwhile.
+func (c *conn) await(jid string, until time.Time) (qless.Result, error) {
+	ctx, cancel := context.WithDeadline(c.server.draining, until)
+	defer cancel()
+	if ctx.Err() != nil || !time.Now().Before(until) {
+		return qless.Result{}, errTimeout
+	}
+	defer c.watch(cancel)()
+	result, err := c.server.client.Wait(ctx, jid)
+	if err == nil {
+		return result, nil
+	}
+	if ctx.Err() == nil && !isGone(err) {
+		return result, err
+	}
+	<-ctx.Done()
+	return result, errTimeout
+}
+
+// isGone reports whether an error says that a job was deleted.
+func isGone(err error) bool {
+	return errors.Is(err, qless.ErrCanceled) || errors.Is(err, qless.ErrNotFound)
+}
+
+func resultReply(u id, result *qless.Result) []byte {
+	success, body := 1, bodyOf(result.Data)
+	if result.State == qless.StateFailed {
+		success = 0
+		if result.Data == nil && result.Failure != nil && result.Failure.Worker != "" {
+			body = []byte(result.Failure.Message)
+		}
+	}
+	reply := fmt.Appendf(nil, "+OK 1\r\n%s %d %d\r\n", u, success, len(body))
+	return append(append(reply, body...), "\r\n"...)
+}
+
+// runMargin is how much longer than needed the record of the job of a run is kept, if the gateway
+// can't delete it.
+const runMargin = time.Minute
+
+// run puts a job, waits for its result, and deletes it.
+func (c *conn) run(request *command) ([]byte, error) {
+	s, wait, err := parseRun(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(time.Now(), true); err != nil {
+		return nil, err
+	}
+	until := time.Now().Add(wait)
+	if err := c.put(&s, wait+milliseconds(s.ttr)+runMargin); err != nil {
+		return nil, err
+	}
+	jid := s.id.String()
+	result, err := c.awaitRun(jid, until)
+	ctx, cancel := c.within()
+	defer cancel()
+	if err == nil {
+		_ = c.remove(ctx, jid)
+		return resultReply(s.id, &result), nil
+	}
+	return nil, c.endRun(jid, err)
+}
+
+// awaitRun waits for the result of a run. A client that goes away does not end it.
+func (c *conn) awaitRun(jid string, until time.Time) (qless.Result, error) {
+	ctx, cancel := context.WithDeadline(c.server.draining, until)
+	defer cancel()
+	result, err := c.server.client.Wait(ctx, jid)
+	if err == nil {
+		return result, nil
+	}
+	if isGone(err) {
+		<-ctx.Done()
+		return result, errNotFound
+	}
+	if ctx.Err() == nil {
+		return result, err
+	}
+	return c.awaitLease(jid)
+}
+
+// awaitLease waits for the result of a run whose time to wait is over, as long as a client has
+// leased its job.
+func (c *conn) awaitLease(jid string) (qless.Result, error) {
+	ctx, cancel := c.within()
+	defer cancel()
+	err := c.server.client.Withdraw(ctx, jid)
+	switch {
+	case err == nil:
+		return qless.Result{}, errTimeout
+	case errors.Is(err, qless.ErrFinished):
+		return c.server.client.Result(ctx, jid)
+	case !errors.Is(err, qless.ErrRunning):
+		return qless.Result{}, err
+	}
+	job, err := c.server.client.Job(ctx, jid)
+	if err != nil {
+		return qless.Result{}, err
+	}
+	waiting, stop := context.WithDeadline(c.server.draining, job.Expires)
+	defer stop()
+	result, err := c.server.client.Wait(waiting, jid)
+	if isGone(err) {
+		<-waiting.Done()
+	}
+	return result, err
+}
+
+// endRun deletes the job of a run that has no result, unless the server is about to end and a
+// client has leased it.
+func (c *conn) endRun(jid string, why error) error {
+	ctx, cancel := c.within()
+	defer cancel()
+	var err error
+	if c.server.draining.Err() != nil {
+		err = c.server.client.Withdraw(ctx, jid)
+	} else {
+		err = c.remove(ctx, jid)
+	}
+	if err != nil && !isGone(err) && !errors.Is(err, qless.ErrRunning) {
+		c.server.log.Warn("workq: can't delete the job of a run", "jid", jid, "error", err)
+	}
+	if why == nil || isGone(why) || errors.Is(why, errTimeout) || errors.Is(why, errNotFound) ||
+		errors.Is(why, context.DeadlineExceeded) || errors.Is(why, context.Canceled) {
+		return errTimeout
+	}
+	return why
+}

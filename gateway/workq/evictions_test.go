@@ -1,0 +1,37 @@
+package workq
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// More queues than can be read in the time of a command are read by several.
+func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
+	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	names := newNames()
+	for i := range 2*readAtOnce + 1 {
+		names.use(fmt.Sprint(i), 0, Queue(fmt.Sprint(i), 0))
+	}
+	e := newEvictions(client, names, time.Now())
+	for _, left := range []int{readAtOnce + 1, 1, 0} {
+		_, err := e.count(t.Context(), 0)
+		require.NoError(t, err)
+		require.Len(t, e.rest, left)
+	}
+	require.NotZero(t, e.readAt)
+	_, queues := e.unread(time.Now())
+	require.Empty(t, queues, "all are known")
+
+	e.readAt = time.Time{}
+	_, err = e.count(t.Context(), time.Minute)
+	require.NoError(t, err)
+	require.Nil(t, e.rest)
+}

@@ -1,0 +1,204 @@
+package workq
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// A Body is the data of a job, or its result, that a Workq client has given: any bytes, as base64
+// in JSON. Handlers in Go decode the data of such jobs into it, and set results of this type.
+// Whatever else a job has as data or result, Workq clients get as JSON.
+type Body struct {
+	Body []byte `json:"body"`
+}
+
+// What begins and ends a Body as it is encoded here.
+const (
+	bodyBegin = `{"body":"`
+	bodyEnd   = `"}`
+)
+
+// bodyOf returns the bytes that data or a result stands for.
+func bodyOf(data json.RawMessage) []byte {
+	if text, ok := bytes.CutPrefix(data, []byte(bodyBegin)); ok {
+		text, ok = bytes.CutSuffix(text, []byte(bodyEnd))
+		ok = ok && !bytes.ContainsAny(text, "\r\n") // which the decoder would pass over
+		body := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+		if n, err := base64.StdEncoding.Decode(body, text); ok && err == nil {
+			return body[:n]
+		}
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) != nil || len(fields) != 1 {
+		return data
+	}
+	var body *[]byte
+	if json.Unmarshal(fields["body"], &body) != nil || body == nil {
+		return data
+	}
+	return *body
+}
+
+// Headers of the gateway's jobs.
+const (
+	headerMaxAttempts = "workq-max-attempts"
+	headerMaxFails    = "workq-max-fails"
+	headerTime        = "workq-time"
+	headerTTL         = "workq-ttl"
+)
+
+// manyAttempts is how many attempts a job has at most.
+const manyAttempts = 255
+
+// longestLife is the longest TTL that is kept. A time.Duration can't be much longer.
+const longestLife = 200 * 365 * 24 * time.Hour
+
+// failureGroup has the jobs that Workq clients have failed.
+const failureGroup = "workq"
+
+// options returns those of the put of a job. shift is added to the time of a job that is scheduled.
+func (s *spec) options(now time.Time, shift time.Duration) []qless.PutOption {
+	attempts := s.maxAttempts
+	if attempts == 0 {
+		attempts = manyAttempts
+	}
+	options := []qless.PutOption{
+		qless.JID(s.id.String()), qless.IfAbsent(),
+		qless.LockTime(milliseconds(s.ttr)), qless.OnLost(qless.InPlace),
+		qless.Retries(attempts - 1),
+	}
+	header := func(key string, n uint64) {
+		if n > 0 {
+			options = append(options, qless.Header(key, strconv.FormatUint(n, 10)))
+		}
+	}
+	header(headerTTL, s.ttl)
+	header(headerMaxAttempts, s.maxAttempts)
+	header(headerMaxFails, s.maxFails)
+	if !s.at.IsZero() {
+		options = append(options, qless.Header(headerTime, s.at.Format(timeLayout)),
+			qless.At(s.at.Add(shift)))
+	}
+	if life := s.ends(now).Sub(now); s.ttl > 0 && life < longestLife {
+		options = append(options, qless.TTL(life))
+	}
+	return options
+}
+
+// ends returns when the life of a job with a TTL ends that is put now.
+func (s *spec) ends(now time.Time) time.Time {
+	if !s.at.IsZero() {
+		now = s.at
+	}
+	return now.Add(milliseconds(s.ttl))
+}
+
+// queue returns the queue for the job.
+func (s *spec) queue() string {
+	if s.at.IsZero() {
+		return Queue(s.name, s.priority)
+	}
+	return ScheduledQueue(s.name, s.priority)
+}
+
+// header returns a header that is a number, or 0.
+func header(job *qless.Job, key string) uint64 {
+	n, _ := strconv.ParseUint(job.Headers[key], 10, 64)
+	return n
+}
+
+// States of jobs, as Workq has them.
+const (
+	stateNew       = 0
+	stateCompleted = 1
+	stateFailed    = 2
+	statePending   = 3
+	stateLeased    = 4
+)
+
+func stateOf(job *qless.Job) int {
+	switch job.State {
+	case qless.StateComplete:
+		return stateCompleted
+	case qless.StateFailed:
+		return stateFailed
+	case qless.StateRunning:
+		return stateLeased
+	}
+	if attemptsOf(job) > 0 {
+		return statePending
+	}
+	return stateNew
+}
+
+// attemptsOf returns how often a job was leased, from its history as long as that is whole.
+func attemptsOf(job *qless.Job) int {
+	if len(job.History) > 0 && len(job.History) < shortHistory {
+		popped := 0
+		for _, entry := range job.History {
+			switch entry.What {
+			case "popped":
+				popped++
+			case undelivered:
+				popped--
+			}
+		}
+		return max(popped, 0)
+	}
+	attempts := usedAttempts(job)
+	if job.State == qless.StateRunning {
+		attempts++
+	}
+	return attempts
+}
+
+// shortHistory is how many entries a history may have that was surely not cut short.
+const shortHistory = 90
+
+// undelivered is the log of a job that could not be given to the client that leased it.
+const undelivered = "workq: not delivered"
+
+// usedAttempts returns how many attempts a job had before it was leased last.
+func usedAttempts(job *qless.Job) int {
+	return job.Retries - max(job.Remaining, -1) + job.Ends
+}
+
+// idOf returns the id of a job as Workq clients know it, if it has one.
+func idOf(job *qless.Job) (id, bool) {
+	u, err := parseJobID(job.JID)
+	return u, err == nil && (job.JID == u.String() || job.JID == u.hex())
+}
+
+// placeOf returns the name and the priority of a job, also of one that has left its queue.
+func placeOf(job *qless.Job) (name string, priority int, ok bool) {
+	if name, priority, ok = parseQueue(job.Queue); ok {
+		return name, priority, true
+	}
+	for i := len(job.History) - 1; i >= 0; i-- {
+		if job.History[i].What == "put" {
+			return parseQueue(job.History[i].Queue)
+		}
+	}
+	return "", 0, false
+}
+
+// createdAt returns when a job was put first.
+func createdAt(job *qless.Job) time.Time {
+	if len(job.History) == 0 {
+		return time.Time{}
+	}
+	return job.History[0].When
+}
+
+// ttrOf returns the lock time of a job, in milliseconds.
+func ttrOf(job *qless.Job) int64 {
+	if job.LockTime > 0 || job.Expires.IsZero() {
+		return job.LockTime.Milliseconds()
+	}
+	return job.Expires.Sub(job.PoppedAt()).Milliseconds()
+}

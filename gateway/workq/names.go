@@ -1,0 +1,249 @@
+package workq
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// prefix begins the names of all queues of the gateway.
+const prefix = "workq/"
+
+// scheduledSuffix ends the names of the queues of jobs that were scheduled.
+const scheduledSuffix = "/s"
+
+// Queue returns the name of the qless queue that has the jobs of a Workq name with a priority.
+// Those that were scheduled are in ScheduledQueue.
+func Queue(name string, priority int) string { return prefix + name + "/" + strconv.Itoa(priority) }
+
+// ScheduledQueue returns the name of the qless queue that has the scheduled jobs of a Workq name
+// with a priority.
+func ScheduledQueue(name string, priority int) string {
+	return Queue(name, priority) + scheduledSuffix
+}
+
+// parseQueue returns the name and the priority of the jobs of a queue, and whether it is one of the
+// gateway's.
+func parseQueue(queue string) (name string, priority int, ok bool) {
+	rest, ok := strings.CutPrefix(queue, prefix)
+	rest = strings.TrimSuffix(rest, scheduledSuffix)
+	name, number, found := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(number, 10, 32)
+	ok = ok && found && err == nil && strconv.FormatInt(n, 10) == number
+	return name, int(n), ok && checkName(name) == nil
+}
+
+// manyPriorities is how many priorities a name may have before those without jobs are passed over.
+const manyPriorities = 8
+
+// maxQueues is how many queues a lease asks at most.
+const maxQueues = 1000
+
+// names are the Workq names that are known, with the priorities that their jobs have.
+type names struct {
+	mu     sync.Mutex
+	known  map[string]*priorities
+	queues map[string]bool // that exist on the server, or are about to
+}
+
+// priorities are those of the jobs of a name, the highest first.
+type priorities struct {
+	exists   bool // a job was put, or a lease asked for one
+	list     []int
+	usedAt   map[int]time.Time // when this process last put a job with one
+	watchers map[*watcher]bool
+}
+
+func newNames() *names { return &names{known: map[string]*priorities{}, queues: map[string]bool{}} }
+
+// add notes that a name exists.
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.get(name).exists = true
+}
+
+// use notes that a job with a priority is about to be put into a queue.
+func (n *names) use(name string, priority int, queue string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.get(name)
+	n.queues[queue] = true
+	p.usedAt[priority] = time.Now()
+	p.include(priority)
+}
+
+// get returns the priorities of a name. The mutex is held.
+func (n *names) get(name string) *priorities {
+	p := n.known[name]
+	if p == nil {
+		p = &priorities{
+			list: []int{0}, usedAt: map[int]time.Time{}, watchers: map[*watcher]bool{},
+		}
+		n.known[name] = p
+	}
+	return p
+}
+
+// include adds a priority, unless it is there.
+func (p *priorities) include(priority int) {
+	at, found := slices.BinarySearchFunc(p.list, priority, func(a, b int) int {
+		return cmp.Compare(b, a)
+	})
+	if !found {
+		p.list = slices.Insert(p.list, at, priority)
+		p.change()
+	}
+}
+
+// change tells those who watch that the list has changed.
+func (p *priorities) change() {
+	for w := range p.watchers {
+		w.cancel()
+	}
+}
+
+// update notes what the server knows, which was asked at a time.
+func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found := map[string]map[int]bool{} // whether there are jobs
+	for _, c := range counts {
+		name, priority, ok := parseQueue(c.Name)
+		if !ok {
+			continue
+		}
+		n.queues[c.Name] = true
+		if found[name] == nil {
+			found[name] = map[int]bool{}
+		}
+		has := c.Waiting+c.Running+c.Stalled+c.Scheduled+c.Depends+c.Recurring > 0
+		found[name][priority] = found[name][priority] || has
+	}
+	for name, has := range found {
+		n.get(name).update(has, asked)
+	}
+}
+
+func (p *priorities) update(has map[int]bool, asked time.Time) {
+	p.exists = true
+	for priority, any := range has {
+		if any || len(has) <= manyPriorities {
+			p.include(priority)
+		}
+	}
+	if len(p.list) <= manyPriorities {
+		return
+	}
+	before := len(p.list)
+	p.list = slices.DeleteFunc(p.list, func(priority int) bool {
+		unused := priority != 0 && !has[priority] && p.usedAt[priority].Before(asked)
+		if unused {
+			delete(p.usedAt, priority)
+		}
+		return unused
+	})
+	if len(p.list) < before {
+		p.change()
+	}
+}
+
+// exists reports whether a name is known.
+func (n *names) exists(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.known[name] != nil && n.known[name].exists
+}
+
+// sorted returns all names in alphabetical order.
+func (n *names) sorted() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := slices.Sorted(maps.Keys(n.known))
+	return slices.DeleteFunc(list, func(name string) bool { return !n.known[name].exists })
+}
+
+// queuesOf returns the queues that names have on the server, each name's in the order in which jobs
+// are taken from them.
+func (n *names) queuesOf(list ...string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(n.askedBy(list), func(queue string) bool { return !n.queues[queue] })
+}
+
+// all returns the queues of all names.
+func (n *names) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Keys(n.queues))
+}
+
+// asked returns the queues that a lease of some names asks, in their order.
+func (n *names) asked(list []string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.askedBy(list)
+}
+
+// askedBy is asked while the mutex is held.
+func (n *names) askedBy(list []string) (queues []string) {
+	for _, name := range list {
+		for _, priority := range n.get(name).list {
+			queues = append(queues, Queue(name, priority), ScheduledQueue(name, priority))
+		}
+	}
+	return queues
+}
+
+// A watcher is a lease that has to ask again when its names have other queues.
+type watcher struct{ cancel context.CancelFunc }
+
+// watch returns the queues that a lease of some names asks, and calls cancel, which must not wait,
+// when the names have others, until stop is called.
+func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string, stop func()) {
+	w := &watcher{cancel}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range list {
+		n.get(name).watchers[w] = true
+	}
+	return n.askedBy(list), func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, name := range list {
+			delete(n.get(name).watchers, w)
+		}
+	}
+}
+
+// maxOrders is how many orders of the same names are in use at a time. Each costs the server an
+// idle worker while leases wait.
+const maxOrders = 16
+
+// orderPeriod is how long these orders are used.
+const orderPeriod = 10 * time.Second
+
+// inRandomOrder returns different names in an order in which each is as likely to be the first.
+func inRandomOrder(list []string) []string {
+	list = slices.Compact(slices.Sorted(slices.Values(list)))
+	if len(list) <= 3 {
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		return list
+	}
+	epoch := uint64(time.Now().UnixNano() / int64(orderPeriod))
+	source := rand.New(rand.NewPCG(epoch, orderSeed))
+	source.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	orders := min(len(list), maxOrders)
+	first := rand.IntN(orders) * len(list) / orders
+	return append(list[first:], list[:first]...)
+}
+
+var orderSeed = rand.Uint64()

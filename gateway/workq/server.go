@@ -1,0 +1,300 @@
+package workq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/gateway/internal/keepalive"
+)
+
+// A Config says how a [Server] serves. Client is required. In every other field, 0 stands for the
+// default.
+type Config struct {
+	// Client is the client of qless. It is the worker that leases jobs.
+	Client *qless.Client
+
+	// CommandTimeout is how long a client may take to send a command whose first byte has arrived.
+	// Then the connection is closed. Defaults to 1 min. The special value -1 means without limit.
+	CommandTimeout time.Duration
+
+	// IdleTimeout is how long a connection is kept without a command. Defaults to -1, which means
+	// without limit, as in Workq.
+	IdleTimeout time.Duration
+
+	// Logger gets what goes wrong. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// MaxConnections is how many connections there may be. Further ones are closed at once.
+	// Defaults to 10,000. The special value -1 means without limit.
+	MaxConnections int
+
+	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before the
+	// connection is taken for broken. What was written may be without acknowledgement for that long,
+	// or for WriteTimeout if that is longer. Defaults to 30 s. The special value -1 leaves it to the
+	// system.
+	PeerTimeout time.Duration
+
+	// RefreshInterval is how often the queues are read that other processes use, at most. Each time
+	// costs the server 9 commands a queue; if it takes long, it is done more seldom. Defaults to
+	// 5 s.
+	RefreshInterval time.Duration
+
+	// ServerTimeout is how long Redis may take for a command, apart from the time that the client
+	// says it waits. Defaults to 5 s.
+	ServerTimeout time.Duration
+
+	// WriteTimeout is how long a client may take to receive a reply. Then the connection is closed.
+	// Defaults to 1 min. The special value -1 means without limit.
+	WriteTimeout time.Duration
+}
+
+// A Server speaks the protocol of Workq.
+type Server struct {
+	config  Config
+	client  *qless.Client
+	log     *slog.Logger
+	names   *names
+	sweeper *sweeper
+	order   *orderKeeper
+	evicted *evictions
+	started time.Time
+	clients atomic.Int64
+
+	draining context.Context // ends when the server shuts down
+	drain    context.CancelFunc
+	ended    context.Context // ends when all connections are to be closed
+	end      context.CancelFunc
+	work     sync.WaitGroup // what runs beside the connections
+	served   sync.WaitGroup // connections
+
+	mu        sync.Mutex
+	running   bool // what runs beside the connections was started
+	listeners map[net.Listener]bool
+	conns     map[*conn]bool
+}
+
+// ErrServerClosed is returned by [Server.Serve] after [Server.Shutdown].
+var ErrServerClosed = errors.New("workq: the server is closed")
+
+// New returns a server. It panics if the configuration has no client; other values that can't be
+// are [qless.ErrInvalid].
+func New(config Config) (*Server, error) {
+	if config.Client == nil {
+		panic("workq: Config.Client is nil")
+	}
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	config.setDefaults()
+	s := &Server{
+		config: config, client: config.Client, log: config.Logger, names: newNames(),
+		order: newOrderKeeper(), started: time.Now(),
+		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
+	}
+	s.sweeper = newSweeper(s.client, s.names, config.ServerTimeout)
+	s.evicted = newEvictions(s.client, s.names, s.started)
+	s.draining, s.drain = context.WithCancel(context.Background())
+	s.ended, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func (c *Config) check() error {
+	for _, field := range []struct {
+		name    string
+		value   time.Duration
+		orNever bool
+	}{
+		{"CommandTimeout", c.CommandTimeout, true},
+		{"IdleTimeout", c.IdleTimeout, true},
+		{"PeerTimeout", c.PeerTimeout, true},
+		{"RefreshInterval", c.RefreshInterval, false},
+		{"ServerTimeout", c.ServerTimeout, false},
+		{"WriteTimeout", c.WriteTimeout, true},
+	} {
+		if field.value < 0 && !(field.orNever && field.value == -1) {
+			return invalid("Config." + field.name + " is negative")
+		}
+	}
+	if c.MaxConnections < -1 {
+		return invalid("Config.MaxConnections is negative")
+	}
+	return nil
+}
+
+func invalid(message string) error {
+	return &qless.Error{Op: "workq", Code: qless.CodeInvalid, Message: message}
+}
+
+func (c *Config) setDefaults() {
+	set := func(field *time.Duration, value time.Duration) {
+		switch *field {
+		case 0:
+			*field = value
+		case -1:
+			*field = 0
+		}
+	}
+	set(&c.CommandTimeout, time.Minute)
+	set(&c.IdleTimeout, 0)
+	set(&c.PeerTimeout, 30*time.Second)
+	set(&c.RefreshInterval, 5*time.Second)
+	set(&c.ServerTimeout, 5*time.Second)
+	set(&c.WriteTimeout, time.Minute)
+	if c.MaxConnections == 0 {
+		c.MaxConnections = 10_000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+// Serve accepts connections, and serves them until [Server.Shutdown] is called or the listener
+// fails. It closes the listener. First it reads which queues there are; if that fails, so does
+// Serve.
+func (s *Server) Serve(listener net.Listener) error {
+	defer func() { _ = listener.Close() }()
+	if err := s.start(listener); err != nil {
+		return err
+	}
+	connections := keepalive.Listener(listener, s.config.PeerTimeout, s.config.WriteTimeout)
+	wait := time.Duration(0)
+	for {
+		connection, err := connections.Accept()
+		if err == nil {
+			wait = 0
+			s.accept(connection)
+			continue
+		}
+		if s.draining.Err() != nil {
+			return ErrServerClosed
+		}
+		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
+			return err
+		}
+		wait = min(max(2*wait, 5*time.Millisecond), time.Second) // no more files, perhaps
+		s.log.Warn("workq: can't accept a connection", "error", err)
+		time.Sleep(wait)
+	}
+}
+
+// start begins what runs beside the connections, unless that runs.
+func (s *Server) start(listener net.Listener) error {
+	s.mu.Lock()
+	if s.draining.Err() != nil {
+		s.mu.Unlock()
+		return ErrServerClosed
+	}
+	s.listeners[listener] = true
+	first := !s.running
+	s.running = true
+	if first {
+		s.work.Add(2)
+	}
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	err := s.refresh(s.draining)
+	go func() { defer s.work.Done(); s.keepRefreshing() }()
+	go func() { defer s.work.Done(); s.sweeper.run(s.ended) }()
+	if s.draining.Err() != nil {
+		return ErrServerClosed
+	}
+	return err
+}
+
+// refresh reads which queues there are.
+func (s *Server) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.ServerTimeout)
+	defer cancel()
+	asked := time.Now()
+	counts, err := s.client.Queues(ctx)
+	if err == nil {
+		s.names.update(counts, asked)
+	}
+	return err
+}
+
+// refreshShare is how many times as long as a refresh the time until the next one is.
+const refreshShare = 500
+
+func (s *Server) keepRefreshing() {
+	wait := s.config.RefreshInterval
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.draining.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		begun := time.Now()
+		if err := s.refresh(s.draining); err != nil && s.draining.Err() == nil {
+			s.log.Warn("workq: can't read which queues there are", "error", err)
+		}
+		wait = max(s.config.RefreshInterval, refreshShare*time.Since(begun))
+	}
+}
+
+// accept serves a connection, if there are not too many.
+func (s *Server) accept(connection net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.config.MaxConnections
+	if s.draining.Err() != nil || most > 0 && len(s.conns) >= most {
+		_ = connection.Close()
+		return
+	}
+	c := newConn(s, connection)
+	s.conns[c] = true
+	s.clients.Add(1)
+	s.served.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+// Shutdown stops the server: it closes its listeners and the connections that wait for a command.
+// The others get the answer to the command that is under way; leases and results that wait time
+// out. When the context ends, connections that are left are closed, and its error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.drain()
+	for listener := range s.listeners {
+		_ = listener.Close()
+	}
+	for c := range s.conns {
+		c.interrupt()
+	}
+	s.mu.Unlock()
+	served := make(chan struct{})
+	go func() { s.served.Wait(); close(served) }()
+	var err error
+	select {
+	case <-served:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.closeAll()
+	}
+	s.end()
+	<-served
+	s.work.Wait()
+	return err
+}
+
+func (s *Server) closeAll() {
+	s.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.net.Close()
+	}
+}

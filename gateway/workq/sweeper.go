@@ -1,0 +1,219 @@
+package workq
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// A sweeper makes true what others see of jobs when locks, delays and lives end, for all
+// connections. It knows when something ends next in each queue.
+type sweeper struct {
+	client  *qless.Client
+	names   *names
+	timeout time.Duration
+	soon    chan struct{} // something ends sooner than all that was known before
+
+	mu    sync.Mutex
+	ends  endHeap
+	due   map[string]time.Time // by queue
+	lives map[time.Time]bool   // when lives end, in steps
+}
+
+// lifeStep is how exactly the ends of lives are known.
+const lifeStep = 5 * time.Millisecond
+
+// horizon is how long before their ends lives are noted. Each is swept within a second in any case.
+const horizon = 10 * time.Minute
+
+// sweepAgain is how long it takes until queues are swept of which nothing is known, because another
+// process has put or leased their jobs.
+const sweepAgain = time.Second
+
+// shortest is the shortest time between two sweeps of a queue, in case clocks differ.
+const shortest = 5 * time.Millisecond
+
+// An ending is when a lock or a delay ends in a queue or, without a queue, the life of a job.
+type ending struct {
+	at    time.Time
+	queue string
+}
+
+// An endHeap is a heap of endings, the first one first.
+type endHeap []ending
+
+func (h endHeap) Len() int           { return len(h) }
+func (h endHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h endHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *endHeap) Push(x any)        { *h = append(*h, x.(ending)) }
+func (h *endHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+func newSweeper(client *qless.Client, names *names, timeout time.Duration) *sweeper {
+	return &sweeper{
+		client: client, names: names, timeout: timeout, soon: make(chan struct{}, 1),
+		due: map[string]time.Time{}, lives: map[time.Time]bool{},
+	}
+}
+
+// note notes that a lock or a delay ends in a queue.
+func (s *sweeper) note(queue string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, known := s.due[queue]; known && !at.Before(before) {
+		return
+	}
+	s.due[queue] = at
+	s.add(ending{at, queue})
+}
+
+// noteLife notes that the life of a job ends.
+func (s *sweeper) noteLife(at time.Time) {
+	if time.Until(at) > horizon {
+		return
+	}
+	at = at.Round(0).Truncate(lifeStep).Add(lifeStep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.lives[at] {
+		s.lives[at] = true
+		s.add(ending{at, ""})
+	}
+}
+
+// add adds an ending. The mutex is held.
+func (s *sweeper) add(e ending) {
+	heap.Push(&s.ends, e)
+	if s.ends[0] != e {
+		return
+	}
+	select {
+	case s.soon <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the queues in which something has ended, and whether lives have ended.
+func (s *sweeper) take(now time.Time) (queues []string, lives bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.ends) > 0 && !s.ends[0].at.After(now) {
+		e := heap.Pop(&s.ends).(ending)
+		switch {
+		case e.queue == "":
+			delete(s.lives, e.at)
+			lives = true
+		case s.due[e.queue].Equal(e.at): // else something ended sooner
+			delete(s.due, e.queue)
+			queues = append(queues, e.queue)
+		}
+	}
+	return queues, lives
+}
+
+func (s *sweeper) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ends) == 0 {
+		return sweepAgain
+	}
+	return time.Until(s.ends[0].at)
+}
+
+// run sweeps until the context ends.
+func (s *sweeper) run(ctx context.Context) {
+	all := time.NewTicker(sweepAgain)
+	defer all.Stop()
+	rest := s.names.all()
+	for {
+		timer := time.NewTimer(s.wait())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.soon:
+		case <-timer.C:
+		case <-all.C:
+			if len(rest) == 0 {
+				rest = s.names.all()
+			}
+			n := min(len(rest), sweptAtOnce)
+			s.sweep(ctx, rest[:n])
+			rest = rest[n:]
+		}
+		timer.Stop()
+		if queues, lives := s.take(time.Now()); lives || len(queues) > 0 {
+			s.sweep(ctx, queues)
+			s.lookAhead(ctx, queues)
+		}
+	}
+}
+
+// sweptAtOnce is how many queues a sweep looks at.
+const sweptAtOnce = 100
+
+// fullSweep is how many jobs a sweep deals with at most.
+const fullSweep = 100
+
+// sweep sweeps queues, and ends lives.
+func (s *sweeper) sweep(ctx context.Context, queues []string) {
+	if len(queues) == 0 {
+		s.sweepSome(ctx, nil)
+	}
+	for some := range slices.Chunk(queues, sweptAtOnce) {
+		s.sweepSome(ctx, some)
+	}
+}
+
+func (s *sweeper) sweepSome(ctx context.Context, queues []string) {
+	for {
+		limited, cancel := context.WithTimeout(ctx, s.timeout)
+		n, err := s.client.Sweep(limited, queues...)
+		cancel()
+		if err != nil || n < fullSweep {
+			return // what is left, the next sweep of all queues finds
+		}
+	}
+}
+
+// lookAhead notes when locks and delays end next in queues.
+func (s *sweeper) lookAhead(ctx context.Context, queues []string) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	least := time.Now().Add(shortest)
+	for _, queue := range queues {
+		if at := s.nextIn(ctx, queue); !at.IsZero() {
+			if at.Before(least) {
+				at = least
+			}
+			s.note(queue, at)
+		}
+	}
+}
+
+// nextIn returns when a lock or a delay ends next in a queue, or the zero time.
+func (s *sweeper) nextIn(ctx context.Context, queue string) time.Time {
+	var next time.Time
+	for _, list := range []qless.List{qless.ListRunning, qless.ListScheduled} {
+		page, err := s.client.Queue(queue).List(ctx, list, qless.Range{Limit: 1})
+		if err != nil || len(page.Items) == 0 {
+			continue
+		}
+		at := page.Items[0].Expires
+		if list == qless.ListScheduled {
+			at = page.Items[0].Due
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
