@@ -1,0 +1,210 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go"
+)
+
+// What a feed of events keeps, and for how long it listens after the last look.
+const (
+	eventsKept = 200
+	feedIdle   = 8               // in intervals between two updates of a page
+	feedBegins = 3 * time.Second // how long the first page waits for the subscription
+)
+
+// A feed listens to the events of a namespace while somebody looks at them. All viewers share one
+// subscription.
+type feed struct {
+	mu      sync.Mutex
+	looked  time.Time
+	begun   chan struct{} // closed once the subscription is there, or failed; nil if there is none
+	stop    context.CancelFunc
+	problem string      // why there is no subscription
+	kept    []happening // the latest first
+}
+
+// A happening is an event, and when the dashboard got it.
+type happening struct {
+	Time time.Time `json:"time"`
+	qless.Event
+}
+
+// An activityData is the events that happened lately.
+type activityData struct {
+	Events  []happening       `json:"events"` // the latest first
+	Kept    int               `json:"kept"`   // how many there are without the filter
+	Problem string            `json:"problem,omitempty"`
+	Filter  activityFilter    `json:"filter"`
+	Kinds   []qless.EventKind `json:"-"`
+}
+
+// An activityFilter says which events are shown: those that have everything that is set.
+type activityFilter struct {
+	Queue string `json:"queue,omitempty"`
+	JID   string `json:"jid,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+}
+
+func (f activityFilter) has(e *qless.Event) bool {
+	return (f.Queue == "" || e.Queue == f.Queue || e.To == f.Queue) &&
+		(f.JID == "" || strings.Contains(e.JID, f.JID)) &&
+		(f.Kind == "" || string(e.Kind) == f.Kind)
+}
+
+// eventKinds are those that a page can be filtered by.
+var eventKinds = []qless.EventKind{
+	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
+	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
+	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTrack,
+	qless.EventUnfailed, qless.EventUnpaused, qless.EventUntrack,
+}
+
+// activity shows the events as they happen.
+func (s *site) activity(r *http.Request) (*view, error) {
+	query := r.URL.Query()
+	data := &activityData{Events: []happening{}, Kinds: eventKinds, Filter: activityFilter{
+		Queue: query.Get("queue"), JID: query.Get("jid"), Kind: query.Get("kind"),
+	}}
+	kept, problem, err := s.feed.look(r.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	data.Kept, data.Problem = len(kept), problem
+	for _, one := range kept {
+		if !data.Filter.has(&one.Event) {
+			continue
+		}
+		if s.IsRedacted() { // it needs a job to tell what may be shown
+			one.Message = ""
+		}
+		data.Events = append(data.Events, one)
+	}
+	return &view{template: "activity", title: "Activity", section: "activity", data: data}, nil
+}
+
+// look returns the kept events, the latest first. It subscribes unless somebody has looked lately.
+func (f *feed) look(ctx context.Context, s *site) (kept []happening, problem string, err error) {
+	begun := f.begin(ctx, s)
+	select {
+	case <-begun:
+	case <-time.After(feedBegins):
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.kept), f.problem, nil
+}
+
+// begin returns a channel that is closed once the feed listens.
+func (f *feed) begin(ctx context.Context, s *site) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked = time.Now()
+	if f.begun == nil {
+		f.begun = make(chan struct{})
+		ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+		idle := feedIdle * s.handler.options.Interval
+		s.handler.background.Go(func() { f.listen(ctx, s.Client, f.begun, idle) })
+	}
+	return f.begun
+}
+
+// listen keeps the events that happen until nobody has looked for a while.
+func (f *feed) listen(
+	ctx context.Context, client *qless.Client, begun chan struct{}, idle time.Duration,
+) {
+	defer f.end()
+	events, err := client.Events(ctx)
+	f.note(err)
+	close(begun)
+	if err != nil {
+		return
+	}
+	defer events.Close()
+	ticker := time.NewTicker(idle / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case event, open := <-events.C():
+			if !open {
+				return
+			}
+			f.keep(event)
+		case <-ticker.C:
+			if f.isIdle(idle) {
+				return
+			}
+		}
+	}
+}
+
+// note notes whether there is a subscription. What happened since the last one is not known.
+func (f *feed) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.problem = ""
+	if err != nil {
+		f.problem = err.Error()
+		return
+	}
+	if len(f.kept) > 0 {
+		f.add(qless.Event{Kind: qless.EventGap})
+	}
+}
+
+func (f *feed) keep(event qless.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.add(event)
+}
+
+func (f *feed) add(event qless.Event) {
+	f.kept = slices.Insert(f.kept, 0, happening{time.Now(), event})
+	f.kept = f.kept[:min(len(f.kept), eventsKept)]
+}
+
+func (f *feed) isIdle(idle time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Since(f.looked) > idle
+}
+
+// halt has the feed end soon.
+func (f *feed) halt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.begun != nil {
+		f.stop()
+	}
+}
+
+func (f *feed) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stop()
+	f.begun = nil
+}
+
+// Sentence says in words what happened besides what the other columns say.
+func (h happening) Sentence() string {
+	switch h.Kind {
+	case qless.EventGap:
+		return "Events may be missing here: nobody was looking, or the connection broke."
+	case qless.EventAdvanced:
+		return "into " + h.To
+	case qless.EventConfigSet:
+		return h.Option + " is " + h.Value
+	case qless.EventConfigUnset:
+		return h.Option
+	case qless.EventSpawned, qless.EventUnfailed:
+		return plural(h.Count, "job")
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestBadInputLosesNothing(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	typed := form("queue", "mail", "klass", "Send", "data", `{"a": `, "delay", "soon",
+		"priority", "high", "tags", "x, y", "back", "/queues/mail")
+	got := d.post("job.put", typed)
+	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
+	elements := requireSound(t, "ask", got.body)
+	for _, text := range []string{
+		"This is not JSON", "This is not a time", "This is not a whole number",
+		`value="soon"`, `value="high"`, `value="x, y"`, `value="Send"`, "{&#34;a&#34;: ",
+		`aria-describedby="p-delay"`, `<code>mail</code>`, `href="/queues/mail"`,
+	} {
+		require.Contains(t, got.body, text)
+	}
+	require.Zero(t, d.count("mail", qless.ListWaiting))
+	sheets := sheetsOf(elements)
+	require.Equal(t, []string{"mail"}, sheets[len(sheets)-1].values["queue"])
+
+	got = d.post("job.put", form("queue", "mail", "data", "1"))
+	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
+	require.Contains(t, got.body, "This is needed.")
+	got = d.post("config.set", form("name", "heartbeat", "value", "-4"))
+	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
+	require.Contains(t, got.body, `role="alert"`)
+	require.Contains(t, got.body, `value="-4"`)
+	got = d.post("limit.set", form("name", "api"), "Accept", "application/json")
+	require.Equal(t, http.StatusUnprocessableEntity, got.StatusCode)
+	require.Contains(t, got.body, "One of the two numbers is needed.")
+}
+
+func TestAPageAsksWithWhatIsSet(t *testing.T) {
+	s := newScene(t)
+	require.NoError(t, s.Queue("mail").SetMaxConcurrency(t.Context(), 12))
+	require.NoError(t, s.Limit("api").Set(t.Context(), qless.LimitConfig{Rate: 5, Per: time.Minute}))
+	for target, want := range map[string][]string{
+		"/actions/queue.concurrency?queue=mail":             {`value="12"`},
+		"/actions/queue.heartbeat?queue=mail":               {`value="1m"`},
+		"/actions/recur.set?jid=ticks":                      {`value="1h"`, `value="Tick"`, secret},
+		"/actions/limit.set?name=api":                       {`value="5"`, `value="1m"`},
+		"/actions/config.set?name=grace-period":             {`value="10"`},
+		"/actions/job.put":                                  {`id="f-queue"`},
+		"/actions/job.put?queue=mail":                       {"<code>mail</code>"},
+		"/actions/job.tag?job=waiting:" + s.jids["waiting"]: {`id="f-tags"`, "Tag: 1 job?"},
+	} {
+		page := s.page(target)
+		requireSound(t, target, page)
+		for _, text := range want {
+			require.Contains(t, page, text, target)
+		}
+	}
+	hides := s.on(web.Options{Redact: func(*qless.Job) {}})
+	require.NotContains(t, hides.page("/actions/recur.set?jid=ticks"), secret)
+	edit := hides.page("/actions/job.edit?job=waiting:" + s.jids["waiting"])
+	require.NotContains(t, edit, "&#34;n&#34;")
+	require.Contains(t, edit, `name="digest"`)
+}
+
+func TestALinkDoesNothing(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	got := d.ask(http.MethodGet, "/actions/queue.pause?queue=mail&sure=1", "")
+	require.Equal(t, http.StatusOK, got.StatusCode)
+	counts, err := d.Queue("mail").Counts(t.Context())
+	require.NoError(t, err)
+	require.False(t, counts.Paused)
+	require.Contains(t, d.act("queue.pause", url.Values{"queue": {"mail"}}), "The queue is paused.")
+}
+
+func TestDataThatHasChangedIsNotOverwritten(t *testing.T) {
+	s := newScene(t)
+	edit := s.pick("waiting", "data", `{"mine": 1}`)
+	edit.Set("digest", s.digest("job.edit", edit))
+	job, err := s.Job(t.Context(), s.jids["waiting"])
+	require.NoError(t, err)
+	require.NoError(t, job.SetData(map[string]int{"theirs": 1}))
+	require.NoError(t, job.Move(t.Context(), "mail"))
+	got := s.post("job.edit", edit, "Accept", "application/json")
+	require.Contains(t, got.body, "its data has changed")
+	require.Equal(t, `{"theirs":1}`, s.field(s.jids["waiting"], "data"))
+
+	running := s.pick("running", "data", "1", "digest", "x")
+	got = s.post("job.edit", running, "Accept", "application/json")
+	require.Contains(t, got.body, "the job is running")
+}
+
+func TestAnActionGoesBackOnlyToThisSite(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, back := range []string{
+		"//evil.example/", "https://evil.example/", `/\evil.example`, "javascript:alert(1)",
+		"evil", "%zz",
+	} {
+		got := d.post("queue.pause", form("queue", "mail", "back", back))
+		require.Equal(t, http.StatusSeeOther, got.StatusCode)
+		where, err := url.Parse(got.Header.Get("Location"))
+		require.NoError(t, err)
+		require.Empty(t, where.Host)
+		require.Regexp(t, `^/($|%5C)`, where.EscapedPath(), back)
+	}
+}

@@ -1,0 +1,110 @@
+package browsertest
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/web"
+)
+
+// row is the expression for the row of a job.
+func row(jid string) string {
+	return `document.querySelector('tr:has(input[aria-label="Select ` + jid + `"])')`
+}
+
+func TestAChangeOnTheServerIsShown(t *testing.T) {
+	b := newBoard(t, web.Options{})
+	b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	jid := b.put("mail", "Send")
+	p.until(row(jid))
+	require.NoError(t, b.Cancel(t.Context(), jid))
+	p.until("!" + row(jid))
+	p.open("/")
+	p.until(`document.querySelector("#live-button.on")`)
+	b.put("another", "Send")
+	p.until(`[...document.querySelectorAll("main a")].some((a) => a.textContent === "another")`)
+	p.faultless()
+}
+
+func TestAnUpdateDoesNotDisturb(t *testing.T) {
+	b := newBoard(t, web.Options{})
+	first, second := b.put("mail", "Send"), b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.size(1280, 500)
+	p.open("/queues/mail")
+	p.do(chromedp.Evaluate[chromedp.Void](`window.parts = [...document.querySelectorAll("#content *")]`))
+	p.do(chromedp.Click(chromedp.CSS(`input[aria-label="Select ` + first + `"]`)))
+	p.do(chromedp.Evaluate[chromedp.Void](`void (() => {
+		document.querySelector('tr:has(input[aria-label="Select ` + second + `"]) a').focus();
+		for (const one of document.querySelectorAll("main details")) one.open = true;
+		for (let i = 0; i < 40; i++) document.querySelector("main").append(document.createElement("br"));
+		scrollTo(0, 60);
+	})()`))
+	third := b.put("mail", "Send")
+	p.until(row(third))
+	require.True(t, value[bool](p, `parts.every((one) => one.isConnected)`))
+	require.True(t, value[bool](p, row(first)+`.querySelector("input").checked`))
+	require.True(t, value[bool](p, row(second)+`.contains(document.activeElement)`))
+	require.False(t, value[bool](p, row(third)+`.querySelector("input").checked`))
+	require.True(t, value[bool](p, `[...document.querySelectorAll("main details")].every((one) => one.open)`))
+	require.Equal(t, 60, value[int](p, `Math.round(scrollY)`))
+
+	t.Run("a row that goes leaves the focus near", func(t *testing.T) {
+		require.NoError(t, b.Cancel(t.Context(), second))
+		p.until("!" + row(second))
+		require.True(t, value[bool](p, `document.activeElement !== document.body`))
+	})
+	t.Run("a text that is selected stays", func(t *testing.T) {
+		p.do(chromedp.Evaluate[chromedp.Void](
+			`void getSelection().selectAllChildren(` + row(third) + `.querySelector("a"))`))
+		require.NoError(t, b.Cancel(t.Context(), first))
+		testOpen(p, b)
+		require.Equal(t, third, value[string](p, `getSelection().toString()`))
+		p.do(chromedp.Evaluate[chromedp.Void](`getSelection().removeAllRanges()`))
+		p.until("!" + row(first))
+	})
+	p.faultless()
+}
+
+// testOpen waits until the page has got an update, shown or not: a second one comes after the first.
+func testOpen(p *tab, b *board) {
+	p.t.Helper()
+	b.t.Helper()
+	value[bool](p, `new Promise((done) => {
+		const source = new EventSource(document.getElementById("main").dataset.live);
+		let count = 0;
+		source.addEventListener("content", () => { if (++count === 3) { source.close(); done(true); } });
+	})`)
+}
+
+func TestUpdatesCanBePaused(t *testing.T) {
+	b := newBoard(t, web.Options{})
+	b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
+	p.do(chromedp.Click(chromedp.CSS("#live-button")))
+	require.Equal(t, "Paused", value[string](p, `document.getElementById("live-state").textContent`))
+	jid := b.put("mail", "Send")
+	testOpen(p, b)
+	require.False(t, value[bool](p, "Boolean("+row(jid)+")"))
+	p.do(chromedp.Click(chromedp.CSS("#live-button")))
+	p.until(row(jid))
+	require.Empty(t, value[string](p, `document.getElementById("live-state").textContent`))
+	p.faultless()
+}
+
+func TestALostConnectionIsTold(t *testing.T) {
+	b := newBoard(t, web.Options{})
+	b.put("mail", "Send")
+	p := newTab(t, b.url)
+	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
+	b.cut()
+	p.until(`document.getElementById("live-state").textContent.startsWith("Interrupted")`)
+	p.until(`document.getElementById("live-state").textContent === ""`) // it was opened again
+}

@@ -1,0 +1,168 @@
+package browsertest
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/web"
+)
+
+// shapeOf tells pages from each other, but not those of two jobs.
+func shapeOf(t *testing.T, path string) string {
+	t.Helper()
+	where, err := url.Parse(path)
+	require.NoError(t, err)
+	parts := strings.Split(strings.Trim(where.Path, "/"), "/")
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = "*"
+	}
+	var parameters []string
+	for name, values := range where.Query() {
+		switch name {
+		case "list", "view", "tab":
+			name += "=" + values[0]
+		}
+		parameters = append(parameters, name)
+	}
+	slices.Sort(parameters)
+	return strings.Join(parts, "/") + "?" + strings.Join(parameters, "&")
+}
+
+// crawl visits the pages that links lead to from the first one: so many of each shape, since a job
+// is like another. Those with several parameters are like those with one.
+func (p *tab) crawl(prefix string, perShape int, visit func(path string), also ...string) {
+	p.t.Helper()
+	visited, shapes := map[string]bool{}, map[string]int{}
+	queue := []string{prefix + "/"}
+	for _, path := range also {
+		queue = append(queue, prefix+path)
+	}
+	for len(queue) > 0 {
+		path := queue[0]
+		queue = queue[1:]
+		shape := shapeOf(p.t, strings.TrimPrefix(path, prefix))
+		if visited[path] || shapes[shape] >= perShape || strings.Contains(shape, "&") {
+			continue
+		}
+		visited[path] = true
+		shapes[shape]++
+		p.open(path)
+		visit(path)
+		queue = append(queue, p.links(prefix)...)
+	}
+}
+
+// links are the paths of the pages that the page leads to.
+func (p *tab) links(prefix string) []string {
+	p.t.Helper()
+	hrefs := value[[]string](p, `[...document.querySelectorAll("a[href]:not([download])")]
+		.map((a) => a.href.baseVal === undefined ? a.href : new URL(a.href.baseVal, location).href)`)
+	var paths []string
+	for _, href := range hrefs {
+		href, _, _ = strings.Cut(href, "#")
+		path, isOurs := strings.CutPrefix(href, p.base)
+		if !isOurs {
+			p.t.Errorf("%s leads to %s", p.path(), href)
+		}
+		if strings.HasPrefix(path, prefix+"/") && !jsonPath.MatchString(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// jsonPath matches what is not HTML.
+var jsonPath = regexp.MustCompile(`\.json(\?|$)|[?&]format=|/receipts/`)
+
+// tooWide is how many pixels of the page are beyond the right of the window.
+const tooWide = `Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)`
+
+func TestAllPagesLoadWithoutFaults(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct{ name, prefix string }{{"at the root", ""}, {"under a prefix", "/ops/queues"}} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBoard(t, web.Options{Prefix: one.prefix})
+			fill(t, b)
+			p := newTab(t, b.url)
+			barriers, markup := newBarriers(t), newMarkup(t)
+			pages := 0
+			p.crawl(one.prefix, 1, func(path string) {
+				pages++
+				p.check(path)
+				if one.prefix == "" {
+					markup.keep(b, path)
+				}
+				if one.prefix == "" && !strings.Contains(path, "?") {
+					barriers.find(p, path)
+				}
+			}, "/jobs/order-81723", "/jobs/clean/graph")
+			p.ask(one.prefix)
+			p.check("the page that asks")
+			barriers.find(p, "the page that asks")
+			t.Logf("%d pages", pages)
+			require.GreaterOrEqual(t, pages, 14)
+			barriers.report(t)
+			markup.check(t)
+		})
+	}
+}
+
+// ask selects a job of a queue, and asks for an action that asks back.
+func (p *tab) ask(prefix string) {
+	p.t.Helper()
+	p.open(prefix + "/queues/exports")
+	p.leave(chromedp.Evaluate[chromedp.Void](`(() => {
+		document.querySelector("tbody input[name=job]").click();
+		document.querySelector('form.jobs button[formaction$="/actions/job.cancel"]').click();
+	})()`))
+}
+
+// check looks at a page that was loaded: light and dark, wide and narrow.
+func (p *tab) check(path string) {
+	p.t.Helper()
+	require.True(p.t, value[bool](p, `Boolean(document.querySelector("h1")?.textContent.trim())`), path)
+	if over := value[int](p, tooWide); over != 0 {
+		p.t.Errorf("%s is %d pixels too wide for 1280", path, over)
+	}
+	p.size(390, 844)
+	if over := value[int](p, tooWide); over != 0 {
+		p.t.Errorf("%s is %d pixels too wide for a phone: %s", path, over, value[string](p, `
+			[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 &&
+			!e.closest(".wide, .plot, nav, .skip, .hidden")).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
+	}
+	p.size(1280, 900)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, fault := range p.faults {
+		p.t.Errorf("%s: %s", path, fault)
+	}
+	p.faults = nil
+}
+
+// hostile are names that a page may not stumble over.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, strings.Repeat("long", 40), "a/b?c#d%e", "..", "ünï cödé 🙂",
+}
+
+func TestNoNameBreaksAPage(t *testing.T) {
+	t.Parallel()
+	b := newBoard(t, web.Options{})
+	for i, name := range hostile {
+		b.put(name, name)
+		b.put("plain", name)
+		jid := b.put("failing", name)
+		jobs, err := b.Queue("failing").Pop(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, jobs[0].Fail(t.Context(), name, fmt.Sprint(name, i)), jid)
+	}
+	p := newTab(t, b.url)
+	p.crawl("", len(hostile), p.check)
+}

@@ -1,0 +1,97 @@
+package browsertest
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/web"
+)
+
+var pictures = flag.Bool("pictures", false, "write docs/images/dashboard-*.png")
+
+// maxPicture is how many bytes a picture may have.
+const maxPicture = 150_000
+
+// Each picture is of a page that the example data fill.
+var shown = []struct {
+	name, path, scheme string
+	width, height      int64
+}{
+	{"overview", "/", "light", 1200, 780},
+	{"overview-dark", "/", "dark", 1200, 780},
+	{"queue", "/queues/mail", "light", 1200, 780},
+	{"job", "/jobs/order-81723", "light", 1200, 780},
+	{"graph", "/jobs/clean/graph", "light", 1200, 640},
+	{"failures", "/failures", "dark", 1200, 480},
+	{"phone", "/", "light", 390, 780},
+}
+
+func TestPictures(t *testing.T) {
+	if !*pictures {
+		t.Skip("they are taken by make screenshots")
+	}
+	b := newBoard(t, web.Options{Interval: time.Hour})
+	fill(t, b)
+	p := newTab(t, b.url)
+	folder := filepath.FromSlash(root + "/docs/images")
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	for _, one := range shown {
+		p.scheme(one.scheme)
+		p.size(one.width, one.height)
+		p.open(one.path)
+		p.until(`document.querySelector("#live-button.on")`)
+		p.do(chromedp.Evaluate[chromedp.Void](`void document.documentElement.style.setProperty("scrollbar-width", "none")`))
+		shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		small := shrink(t, shot)
+		require.Less(t, len(small), maxPicture, one.name)
+		path := filepath.Join(folder, "dashboard-"+one.name+".png")
+		require.NoError(t, os.WriteFile(path, small, 0o644))
+		t.Logf("%s: %d bytes", path, len(small))
+	}
+	p.faultless()
+}
+
+// shrink writes a picture with 256 colours: those that it has most of.
+func shrink(t *testing.T, text []byte) []byte {
+	t.Helper()
+	picture, err := png.Decode(bytes.NewReader(text))
+	require.NoError(t, err)
+	counts := map[color.RGBA]int{}
+	bounds := picture.Bounds()
+	flat := image.NewRGBA(bounds)
+	draw.Draw(flat, bounds, picture, bounds.Min, draw.Src)
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			counts[flat.RGBAAt(x, y)]++
+		}
+	}
+	var palette color.Palette
+	for range min(256, len(counts)) {
+		var most color.RGBA
+		for one, count := range counts {
+			if count > counts[most] {
+				most = one
+			}
+		}
+		palette = append(palette, most)
+		delete(counts, most)
+	}
+	small := image.NewPaletted(bounds, palette)
+	draw.Draw(small, bounds, flat, bounds.Min, draw.Src)
+	var out bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	require.NoError(t, encoder.Encode(&out, small))
+	return out.Bytes()
+}

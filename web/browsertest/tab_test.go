@@ -1,0 +1,95 @@
+package browsertest
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// do runs steps, each of which ends within testkit.Patience.
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
+	defer cancel()
+	require.NoError(p.t, chromedp.Do(ctx, steps...))
+}
+
+// open loads a page by its path, and follows what is loaded on it.
+func (p *tab) open(path string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate(p.base + path))
+}
+
+// path is that of the page which the tab shows, with the query.
+func (p *tab) path() string {
+	p.t.Helper()
+	here, err := url.Parse(value[string](p, `location.href`))
+	require.NoError(p.t, err)
+	return here.RequestURI()
+}
+
+// value returns what an expression is on the page.
+func value[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(p.t, err, expression)
+	return got
+}
+
+// until returns when an expression is true on the page. A page that is just being left has no value.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	testkit.Until(p.t, expression, func() bool {
+		ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
+		defer cancel()
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		return err == nil && got
+	})
+}
+
+// leave does something that loads another page, and waits for it.
+func (p *tab) leave(step chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
+	defer cancel()
+	_, err := chromedp.RunResponse(ctx, step)
+	require.NoError(p.t, err)
+}
+
+// press types keys, one after the other.
+func (p *tab) press(keys string, options ...chromedp.KeyOption) {
+	p.t.Helper()
+	p.do(chromedp.KeyEvent(keys, options...))
+}
+
+// size makes the page as large as a window of some size would.
+func (p *tab) size(width, height int64) {
+	p.t.Helper()
+	p.do(chromedp.EmulateViewport(width, height))
+}
+
+// scheme is "light" or "dark".
+func (p *tab) scheme(scheme string) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		},
+	})
+	require.NoError(p.t, err)
+}
+
+// withoutScript turns JavaScript off.
+func (p *tab) withoutScript() {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
+	require.NoError(p.t, err)
+}

@@ -1,0 +1,23 @@
+package web
+
+import "testing"
+
+// LimitReceipts changes how long a receipt is at most, for a test.
+func LimitReceipts(t *testing.T, bytes int) {
+	before := maxReceiptBytes
+	maxReceiptBytes = bytes
+	t.Cleanup(func() { maxReceiptBytes = before })
+}
+
+// HasFeeds reports whether a dashboard subscribes to events.
+func HasFeeds(h *Handler) bool {
+	for _, s := range h.sites {
+		s.feed.mu.Lock()
+		listens := s.feed.begun != nil
+		s.feed.mu.Unlock()
+		if listens {
+			return true
+		}
+	}
+	return false
+}

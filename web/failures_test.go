@@ -1,0 +1,191 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+// fail puts a job and lets it fail.
+func (d *desk) fail(klass, group, message string, options ...qless.PutOption) string {
+	d.t.Helper()
+	jid := d.put("mail", klass, append(options, qless.Priority(1000))...)
+	jobs, err := d.Queue("mail").Pop(d.t.Context(), 1)
+	d.do(err)
+	require.Len(d.t, jobs, 1)
+	require.Equal(d.t, jid, jobs[0].JID)
+	d.do(jobs[0].Fail(d.t.Context(), group, message))
+	return jid
+}
+
+func TestFailureGroupsAreListedBySize(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/failures"), "No job has failed")
+	d.fail("Send", "timeout", "the first")
+	last := d.fail("Resize", "timeout", "no answer <b>")
+	d.fail("Send", "refused", "connection refused")
+	d = d.again(web.Options{})
+
+	page := d.page("/failures")
+	require.Contains(t, page, "3 failed jobs")
+	larger, smaller := `href="/failures/timeout"`, `href="/failures/refused"`
+	require.Less(t, strings.Index(page, larger), strings.Index(page, smaller))
+	require.Contains(t, page, "no answer &lt;b&gt;")
+	require.Contains(t, page, `href="/jobs/`+last+`"`)
+	require.Contains(t, page, `href="/klasses/Resize"`)
+	page = d.page("/failures?q=REF")
+	require.Contains(t, page, `href="/failures/refused"`)
+	require.NotContains(t, page, `href="/failures/timeout"`)
+	require.Contains(t, d.page("/failures?q=none"), "No group has this in its name")
+
+	data := d.read("/failures")
+	require.EqualValues(t, 3, data["jobs"])
+	groups := data["groups"].([]any)
+	require.Len(t, groups, 2)
+	first := groups[0].(map[string]any)
+	require.Equal(t, "timeout", first["name"])
+	require.EqualValues(t, 2, first["jobs"])
+	require.NotEmpty(t, first["first"])
+	require.NotEmpty(t, first["last"])
+}
+
+func TestTheFirstFailureOfALargeGroupIsItsOldest(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	oldest := d.fail("Old", "many", "old")
+	job, err := d.Job(t.Context(), oldest)
+	d.do(err)
+	for range 30 {
+		d.fail("New", "many", "new")
+	}
+	group := d.read("/failures")["groups"].([]any)[0].(map[string]any)
+	require.EqualValues(t, 31, group["jobs"])
+	require.EqualValues(t, 10, group["looked"])
+	first, err := time.Parse(time.RFC3339Nano, group["first"].(string))
+	d.do(err)
+	require.WithinDuration(t, job.Failure.When, first, 0)
+	require.Contains(t, d.page("/failures"), "of the latest 10")
+	require.NotContains(t, d.page("/failures"), `href="/klasses/Old"`)
+}
+
+func TestAFailureGroupHasItsKlassesASampleAndItsJobs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/failures/timeout"), "No failed job is in this group")
+	sent := d.fail("Send", "timeout", "line one\n  at line two")
+	other := d.fail("Resize", "timeout", "something else")
+	d = d.again(web.Options{})
+
+	page := d.page("/failures/timeout")
+	require.Contains(t, page, "2 failed jobs")
+	require.Contains(t, page, `value="failed:`+sent+`"`)
+	require.Contains(t, page, `value="failed:`+other+`"`)
+	require.Contains(t, page, "<pre>something else</pre>")
+	require.Contains(t, page, `name="scope" value="failed"`)
+	require.Contains(t, page, `name="group" value="timeout"`)
+	for _, action := range []string{"job.retry", "job.move", "job.cancel"} {
+		require.Contains(t, page, `formaction="/actions/`+action+`"`)
+	}
+
+	page = d.page("/failures/timeout?klass=Send")
+	require.Contains(t, page, `value="failed:`+sent+`"`)
+	require.NotContains(t, page, `value="failed:`+other+`"`)
+	require.Contains(t, page, "<pre>line one\n  at line two</pre>")
+	require.Contains(t, page, `name="klass" value="Send"`)
+	require.Contains(t, page, "Looked at 2 of 2 jobs")
+
+	data := d.read("/failures/timeout?klass=Send")
+	require.Len(t, data["jobs"], 1)
+	require.EqualValues(t, 2, data["total"])
+	require.Equal(t, sent, data["sample"].(map[string]any)["jid"])
+}
+
+func TestAFailureGroupIsPaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 60 {
+		d.fail("Send", "many", fmt.Sprint(i))
+	}
+	page := d.page("/failures/many")
+	require.Equal(t, 50, strings.Count(page, `name="job"`))
+	require.Contains(t, page, "1–50 of 60")
+	page = d.page(d.linkTo(page, "/failures/many?from="))
+	require.Equal(t, 10, strings.Count(page, `name="job"`))
+}
+
+func TestManyFailureGroupsArePaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 25 {
+		d.fail("Send", fmt.Sprintf("group-%02d", i), "why")
+	}
+	page := d.page("/failures")
+	require.Contains(t, page, `href="/failures/group-19"`)
+	require.NotContains(t, page, `href="/failures/group-20"`)
+	page = d.page(d.linkTo(page, "/failures?from=20"))
+	require.Contains(t, page, `href="/failures/group-24"`)
+	require.Contains(t, page, "21–25 of 25")
+}
+
+func TestWhatFailuresSayIsRedacted(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.fail("Send", "timeout", "the secret is xyzzy")
+	d = d.again(web.Options{Redact: func(job *qless.Job) {
+		if job.Failure != nil {
+			job.Failure.Message = "hidden"
+		}
+	}})
+	for _, page := range []string{"/failures", "/failures/timeout", "/failures/timeout?klass=Send"} {
+		require.NotContains(t, d.page(page), "xyzzy", page)
+		got := d.ask(http.MethodGet, page, "", "Accept", "application/json")
+		require.NotContains(t, got.body, "xyzzy", page)
+		require.Contains(t, got.body, "hidden", page)
+	}
+}
+
+func TestWithoutRightsAFailureGroupHasNoButtons(t *testing.T) {
+	d := newDesk(t, web.Options{ReadOnly: true})
+	d.fail("Send", "timeout", "why")
+	page := d.page("/failures/timeout")
+	require.NotContains(t, page, "/actions/")
+}
+
+func TestOddNamesOfGroupsKlassesAndTagsHaveLinksThatWork(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, name := range odd {
+		d.fail(name, name, "why", qless.Tags(name))
+		d.put("other", name, qless.Tags(name))
+	}
+	pages := []string{"/failures", "/tags"}
+	for len(pages) > 0 {
+		page := d.page(pages[0])
+		require.NotContains(t, page, "<script>alert")
+		for _, link := range links(page) {
+			if strings.HasPrefix(link, "/failures/") || strings.HasPrefix(link, "/tags/") ||
+				strings.HasPrefix(link, "/klasses/") {
+				got := d.page(link)
+				require.NotContains(t, got, "<script>alert", link)
+				require.NotContains(t, got, "No failed job is in this group", link)
+				require.NotContains(t, got, "No job has this tag", link)
+			}
+		}
+		pages = pages[1:]
+	}
+}
+
+func TestManyFailedJobsCostThePageNoMoreThanFew(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 40 {
+		for range 15 {
+			d.fail("Send", fmt.Sprintf("group-%02d", i), "why")
+		}
+	}
+	d.page("/failures") // loads the scripts
+	d = d.again(web.Options{})
+	commands := d.server.Commands(t, func() { d.page("/failures") })
+	// 40 groups are counted; of 20, 10 jobs are looked at, and the oldest.
+	require.Less(t, len(commands), 500)
+}

@@ -1,0 +1,161 @@
+package web_test
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestAJobShowsAllOfItself(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	q, ctx := d.Queue("mail"), t.Context()
+	data := `{"big":12345678901234567890.10,"text":"a<b>&\u00e4","list":[1,2]}`
+	_, err := q.Put(ctx, "Send", json.RawMessage(data), qless.JID("j"), qless.Tags("red", "blue"),
+		qless.Header("trace", "abc<d>"), qless.TTL(time.Hour), qless.LockTime(90*time.Second),
+		qless.Limits("api"), qless.Unique("order", 7))
+	d.do(err)
+	d.put("mail", "After", qless.JID("after"), qless.DependsOn("j"))
+	jobs, err := q.Pop(ctx, 1)
+	d.do(err)
+	d.do(jobs[0].Log(ctx, "half way", map[string]int{"step": 3}))
+	d.do(jobs[0].SetProgress(ctx, 30, 120, "reading"))
+	d.do(jobs[0].Track(ctx))
+
+	page := html.UnescapeString(d.page("/jobs/j"))
+	for _, text := range []string{
+		`"big": 12345678901234567890.10`, `"text": "a<b>&\u00e4"`, `<a href="/tags/red">red</a>`,
+		"abc<d>", "Gone by", "1m30s", `<a href="/limits/api">api</a>`, `["order",7]`,
+		`<progress max="100" value="25"`, "30 of 120", ": reading", "half way", "step: 3", "tracked",
+		`<a href="/jobs/after">after</a>`, "These wait for it", `<a href="/jobs/j/graph">Graph</a>`,
+		`<a href="/workers/w1">w1</a>`, "Lock ends", `class="run"`, "Runs by w1",
+		`name="job" value="running:j"`, `formaction="/actions/job.cancel"`, `href="/jobs/j?format=json"`,
+	} {
+		require.Contains(t, page, text)
+	}
+	require.Contains(t, html.UnescapeString(d.page("/jobs/after")), "It waits for")
+
+	got := d.ask(http.MethodGet, "/jobs/j?format=json", "")
+	require.Contains(t, got.Header.Get("Content-Type"), "application/json")
+	require.Contains(t, got.body, "12345678901234567890.10")
+	var decoded qless.Job
+	d.do(json.Unmarshal([]byte(got.body), &decoded))
+	require.Equal(t, "j", decoded.JID)
+
+	d.do(jobs[0].SetResult(map[string]string{"sent": "yes"}))
+	d.do(jobs[0].Complete(ctx))
+	page = html.UnescapeString(d.again(web.Options{}).page("/jobs/j"))
+	require.Contains(t, page, `"sent": "yes"`)
+	d.refused(http.StatusNotFound, "/jobs/nobody")
+}
+
+func TestAFailedJobShowsWhy(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	d.put("mail", "Send", qless.JID("j"))
+	_, err := d.Queue("mail").Put(ctx, "After", nil, qless.JID("after"), qless.DependsOn("j"),
+		qless.OnFailureRun)
+	d.do(err)
+	jobs, err := d.Queue("mail").Pop(ctx, 1)
+	d.do(err)
+	d.do(jobs[0].Fail(ctx, "net/dial", "no route\n  at <main>\n  at deep"))
+	page := d.page("/jobs/j")
+	require.Contains(t, page, `<a href="/failures/net%2Fdial">net/dial</a>`)
+	require.Contains(t, page, "<pre>no route\n  at &lt;main&gt;\n  at deep</pre>")
+	require.Contains(t, page, "✕")
+	page = d.page("/jobs/after")
+	require.Contains(t, page, "Failed jobs that it waited for")
+	require.Contains(t, page, "It was put to wait for")
+}
+
+func TestAJobShowsOnlyWhatRedactLeaves(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	_, err := d.Queue("mail").Put(ctx, "Send", "SECRET-data", qless.JID("j"),
+		qless.Header("key", "SECRET-header"))
+	d.do(err)
+	jobs, err := d.Queue("mail").Pop(ctx, 1)
+	d.do(err)
+	d.do(jobs[0].Log(ctx, "log", map[string]string{"x": "SECRET-log"}))
+	d.do(jobs[0].SetResult("SECRET-result"))
+	d.do(jobs[0].Fail(ctx, "group", "SECRET-message"))
+	d = d.again(web.Options{Redact: func(job *qless.Job) {
+		job.Data, job.Headers = []byte("hidden: not JSON"), nil
+		for i := range job.History {
+			job.History[i].Details = nil
+		}
+		if job.Failure != nil {
+			job.Failure.Message = "hidden"
+		}
+	}})
+	for _, page := range []string{"/jobs/j", "/jobs/j?format=json", "/jobs/j/graph", "/find?q=Send",
+		"/find?q=group&in=failure", "/find?q=hid&in=failure", "/find?q=SECRET", "/find?q=Send&format=json"} {
+		got := d.page(page)
+		require.NotContains(t, strings.ReplaceAll(got, `value="SECRET"`, ""), "SECRET-", page)
+	}
+	require.Contains(t, d.page("/jobs/j"), "hidden: not JSON")
+	require.Contains(t, d.read("/jobs/j")["data"], "hidden: not JSON")
+}
+
+func TestAJobShowsTheLinksOfTheProgram(t *testing.T) {
+	d := newDesk(t, web.Options{Links: func(job *qless.Job) []web.Link {
+		return []web.Link{
+			{Text: "Trace", URL: "https://trace.example/" + job.JID}, {Text: "Shop", URL: "/shop?a=1"},
+			{Text: "Evil", URL: "javascript:alert(1)"}, {Text: "Odd", URL: "%zz"},
+		}
+	}})
+	d.put("mail", "Send", qless.JID("j"))
+	page := d.page("/jobs/j")
+	require.Contains(t, page, `<a href="https://trace.example/j" rel="noreferrer">Trace</a>`)
+	require.Contains(t, page, `<a href="/shop?a=1"`)
+	require.NotContains(t, page, "Evil")
+	require.NotContains(t, page, "Odd")
+}
+
+func TestAProgramThatPanicsSpoilsOnlyItsPage(t *testing.T) {
+	d := newDesk(t, web.Options{Links: func(*qless.Job) []web.Link { panic("of the program") }})
+	d.put("mail", "Send", qless.JID("j"))
+	d.refused(http.StatusInternalServerError, "/jobs/j")
+	require.Contains(t, d.page("/queues/mail"), "Send")
+}
+
+func TestAJobOfARecurringJob(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	_, err := d.Queue("mail").Recur(t.Context(), "Tick", nil, time.Hour, qless.JID("hourly"))
+	d.do(err)
+	_, err = d.Queue("mail").Peek(t.Context(), 1)
+	d.do(err)
+	page := d.page("/jobs/hourly-1")
+	require.Contains(t, page, `<a href="/recurring/hourly">hourly</a>`)
+	require.Contains(t, page, `href="/find?q=hourly-"`)
+}
+
+func TestJobsOfAnyName(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, name := range odd {
+		_, err := d.Queue("q").Put(t.Context(), name, map[string]string{name: name}, qless.JID(name),
+			qless.Tags(name), qless.Header("h", name))
+		d.do(err)
+	}
+	found := map[string]bool{}
+	for _, link := range links(d.page("/queues/q")) {
+		if !strings.HasPrefix(link, "/jobs/") {
+			continue
+		}
+		page := d.page(link)
+		require.NotContains(t, page, "<script>alert")
+		found[d.read(link)["jid"].(string)] = true
+		path, query, _ := strings.Cut(link, "?")
+		d.page(path + "/graph?" + query)
+	}
+	for _, name := range odd {
+		require.True(t, found[name], "%q", name)
+	}
+}

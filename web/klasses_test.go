@@ -1,0 +1,86 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// work runs a worker until no job of the queue is left, and stops it.
+func (d *desk) work(queue string, handlers map[string]qless.Handler) {
+	d.t.Helper()
+	worker := d.worker("w-"+queue, qless.WorkerConfig{}, queue, handlers)
+	testkit.Until(d.t, "its jobs are done", func() bool {
+		counts, err := d.Queue(queue).Counts(d.t.Context())
+		d.do(err)
+		return counts.Waiting+counts.Running+counts.Scheduled == 0
+	})
+	d.do(worker.Stop(context.Background()))
+}
+
+// worker starts a worker.
+func (d *desk) worker(
+	name string, config qless.WorkerConfig, queue string, handlers map[string]qless.Handler,
+) *qless.Worker {
+	d.t.Helper()
+	config.Name = name
+	config.Queues = []string{queue}
+	worker, err := qless.NewWorker(d.Client, config)
+	d.do(err)
+	for klass, handler := range handlers {
+		worker.Handle(klass, handler)
+	}
+	d.do(worker.Start(context.Background()))
+	d.t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+	return worker
+}
+
+func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/klasses"), "No runs were counted")
+	for range 3 {
+		d.put("mail", "Send")
+	}
+	d.put("mail", "Resize", qless.Retries(0))
+	d.work("mail", map[string]qless.Handler{
+		"Send":   func(context.Context, *qless.Job) error { return nil },
+		"Resize": func(context.Context, *qless.Job) error { return errors.New("no image") },
+	})
+	d = d.again(web.Options{})
+
+	page := d.page("/klasses")
+	require.Contains(t, page, `<a href="/klasses/Send">Send</a>`)
+	require.Contains(t, page, "100.0 %")
+	require.Contains(t, page, "p99")
+	for _, over := range []string{"15m", "1h", "6h", "24h", "3d", "nonsense"} {
+		klasses := d.read("/klasses?over=" + over)["klasses"].([]any)
+		require.Len(t, klasses, 2, over)
+		send := klasses[0].(map[string]any)
+		require.Equal(t, "Send", send["name"], over)
+		require.EqualValues(t, 3, send["completed"], over)
+		require.EqualValues(t, 1, klasses[1].(map[string]any)["failed_part"], over)
+	}
+	require.Len(t, d.read("/klasses?queue=mail")["klasses"], 2)
+	require.Empty(t, d.read("/klasses?queue=other")["klasses"])
+
+	for _, over := range []string{"15m", "1h", "6h", "24h", "3d"} {
+		page = d.page("/klasses/Send?over=" + over)
+		require.Contains(t, page, `<svg class="chart"`, over)
+		require.Contains(t, page, "How long they ran")
+		require.Contains(t, page, "The numbers of the charts")
+		data := d.read("/klasses/Send?over=" + over)
+		require.EqualValues(t, 3, data["sum"].(map[string]any)["completed"], over)
+		sum := 0.0
+		for _, point := range data["points"].([]any) {
+			sum += point.(map[string]any)["completed"].(float64)
+		}
+		require.EqualValues(t, 3, sum, over)
+	}
+	require.Contains(t, d.page("/klasses/None"), "No run of this klass")
+}

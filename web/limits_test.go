@@ -1,0 +1,70 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestLimitsAreListedWithWhatTheyAllow(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/limits"), "No limit is set")
+	ctx := t.Context()
+	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1, Rate: 10, Per: time.Minute}))
+	d.do(d.Limit("held").Set(ctx, qless.LimitConfig{Rate: 5, Per: time.Second}))
+	d.do(d.Limit("held").Hold(ctx, time.Hour))
+	runs := d.put("mail", "Send", qless.Limits("api"))
+	d.put("mail", "Send", qless.Limits("api"))
+	for range 2 {
+		_, err := d.Queue("mail").Pop(ctx, 1)
+		d.do(err)
+	}
+	d = d.again(web.Options{})
+
+	page := d.page("/limits")
+	require.Contains(t, page, `<a href="/limits/api">api</a>`)
+	require.Contains(t, page, "1 / 1")
+	require.Contains(t, page, "10 in 1m00s")
+	require.Contains(t, page, "in 59m")
+	require.Contains(t, page, `action="/actions/limit.set"`)
+
+	page = d.page("/limits/api")
+	require.Contains(t, page, `href="/jobs/`+runs+`"`)
+	require.Contains(t, page, "<dt>Parked</dt><dd class=\"bad\">1</dd>")
+	for _, action := range []string{"limit.set", "limit.hold", "limit.delete"} {
+		require.Contains(t, page, `formaction="/actions/`+action+`"`)
+	}
+	data := d.read("/limits/api")
+	require.EqualValues(t, 1, data["parked"])
+	require.Len(t, data["jobs"], 1)
+	require.Contains(t, d.page("/limits/held"), "End the hold")
+}
+
+func TestALimitOfAFamilyAndOneThatIsNotSet(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.do(d.Limit("shop").Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
+	page := d.page("/limits/shop%2F42")
+	require.Contains(t, page, `Its definition is that of <a href="/limits/shop">shop</a>`)
+	require.Contains(t, page, "0 / 2")
+	require.NotContains(t, page, "limit.delete")
+	require.Contains(t, d.page("/limits/none"), "It is not set")
+	require.Contains(t, d.page("/limits/-?name=shop/43"), "shop/43")
+	d.refused(http.StatusBadRequest, "/limits/a%20b")
+}
+
+func TestManyLimitsArePaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 25 {
+		d.do(d.Limit(fmt.Sprintf("l-%02d", i)).Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
+	}
+	page := d.page("/limits")
+	require.Equal(t, 20, strings.Count(page, `href="/limits/l-`))
+	require.Equal(t, 5, strings.Count(d.page(d.linkTo(page, "/limits?from=20")), `href="/limits/l-`))
+}

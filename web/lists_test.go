@@ -1,0 +1,98 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+// complete puts a job and completes it.
+func (d *desk) complete(klass string, options ...qless.PutOption) string {
+	d.t.Helper()
+	jid := d.put("done", klass, options...)
+	jobs, err := d.Queue("done").Pop(d.t.Context(), 1)
+	d.do(err)
+	require.Len(d.t, jobs, 1)
+	d.do(jobs[0].Complete(d.t.Context()))
+	return jid
+}
+
+func TestCompletedJobsAreListedAndFound(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/completed"), "No completed job is kept")
+	sent, resized := d.complete("Send"), d.complete("Resize")
+	d = d.again(web.Options{})
+	page := d.page("/completed")
+	require.Less(t, strings.Index(page, resized), strings.Index(page, sent), "the latest is first")
+	require.Contains(t, page, `data-live`)
+	page = d.page("/completed?klass=Send")
+	require.Contains(t, page, sent)
+	require.NotContains(t, page, resized)
+	require.Contains(t, page, "Looked at 2 of 2 jobs")
+	require.NotContains(t, page, `data-live`, "a search is not repeated every two seconds")
+	require.Contains(t, d.page("/completed?klass=None"), "No jobs.")
+	require.Len(t, d.read("/completed?klass=Send")["jobs"], 1)
+}
+
+func TestCompletedJobsArePaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for range 51 {
+		d.complete("Send")
+	}
+	page := d.page("/completed")
+	require.Contains(t, page, "1–50 of 51")
+	require.Contains(t, d.page(d.linkTo(page, "/completed?from=50")), "51–51 of 51")
+}
+
+func TestTrackedJobsAreListed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/tracked"), "No job is tracked")
+	jid := d.put("mail", "Send")
+	job, err := d.Job(t.Context(), jid)
+	d.do(err)
+	d.do(job.Track(t.Context()))
+	d = d.again(web.Options{})
+	require.Contains(t, d.page("/tracked"), `href="/jobs/`+jid+`"`)
+	require.EqualValues(t, 1, d.read("/tracked")["total"])
+}
+
+func TestTagsAreListedWithTheirJobs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/tags"), "No tag is listed")
+	red := d.put("mail", "Send", qless.Tags("red", "blue"))
+	other := d.put("mail", "Resize", qless.Tags("red", "blue"))
+	once := d.put("mail", "Resize", qless.Tags("once"))
+	d = d.again(web.Options{})
+
+	require.Contains(t, d.page("/tags"), `<a href="/tags/red">red</a>`)
+	tags := d.read("/tags")["tags"].([]any)
+	require.Len(t, tags, 2)
+	require.EqualValues(t, 2, tags[0].(map[string]any)["jobs"])
+	page := d.page("/tags/red")
+	require.Contains(t, page, red)
+	require.Contains(t, page, other)
+	page = d.page("/tags/red?klass=Send")
+	require.Contains(t, page, red)
+	require.NotContains(t, page, other)
+	require.Contains(t, d.page("/tags/-?name=once"), once)
+	require.Contains(t, d.page("/tags/none"), "No job has this tag")
+}
+
+func TestManyTagsArePaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for i := range 60 {
+		tag := fmt.Sprintf("tag-%d", i)
+		d.put("mail", "Send", qless.Tags(tag))
+		d.put("mail", "Send", qless.Tags(tag))
+	}
+	page := d.page("/tags")
+	require.Equal(t, 50, strings.Count(page, `href="/tags/tag-`))
+	page = d.page(d.linkTo(page, "/tags?from=50"))
+	require.Equal(t, 10, strings.Count(page, `href="/tags/tag-`))
+	require.Contains(t, page, `rel="prev"`)
+}

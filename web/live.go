@@ -1,0 +1,43 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// live sends the changing part of a page whenever it has changed, as server-sent events, for as long
+// as somebody looks at it.
+func (s *site) live(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{}) // the server's limit is for pages
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	ticker := time.NewTicker(s.handler.options.Interval)
+	defer ticker.Stop()
+	var last []byte
+	for {
+		now, err := s.fragment(r.Context(), r, r.URL.Query().Get("page"))
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if !bytes.Equal(now, last) {
+			last = now
+			text, _ := json.Marshal(string(now)) // one line
+			_, err = fmt.Fprintf(w, "event: content\ndata: %s\n\n", text)
+		} else {
+			_, err = fmt.Fprint(w, ":\n\n")
+		}
+		if err != nil || control.Flush() != nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

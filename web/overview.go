@@ -1,0 +1,73 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/qless/qless-go/doctor"
+)
+
+// status returns what the namespace does, as it was read lately.
+func (s *site) status(ctx context.Context) (*doctor.Status, error) {
+	return sampled(ctx, &s.samples, "status", func(ctx context.Context) (*doctor.Status, error) {
+		return doctor.ReadStatus(ctx, s.Client, s.handler.options.Late)
+	})
+}
+
+// overview is the first page: what needs attention, and what there is.
+func (s *site) overview(r *http.Request) (*view, error) {
+	status, err := s.status(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return &view{template: "overview", title: "Overview", section: "overview", data: status}, nil
+}
+
+// A total is what one of several namespaces has.
+type total struct {
+	Name      string         `json:"name"`
+	Status    *doctor.Status `json:"status,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	Waiting   int            `json:"waiting"`
+	Running   int            `json:"running"`
+	Stalled   int            `json:"stalled"`
+	Scheduled int            `json:"scheduled"`
+	Failed    int            `json:"failed"`
+	Base      string         `json:"-"`
+}
+
+// serveSum shows the namespaces, and their sum.
+func (h *Handler) serveSum(w http.ResponseWriter, r *http.Request) {
+	totals := make([]total, 0, len(h.sites)+1)
+	sum := total{Name: "all"}
+	for _, s := range h.sites {
+		one := s.total(r.Context())
+		totals = append(totals, one)
+		sum.Waiting += one.Waiting
+		sum.Running += one.Running
+		sum.Stalled += one.Stalled
+		sum.Scheduled += one.Scheduled
+		sum.Failed += one.Failed
+	}
+	h.sites[0].show(w, r, &view{
+		template: "sum", title: "Namespaces", data: append(totals, sum), isStill: true,
+	})
+}
+
+func (s *site) total(ctx context.Context) total {
+	one := total{Name: s.Name, Base: s.base}
+	status, err := s.status(ctx)
+	if err != nil {
+		one.Error = err.Error()
+		return one
+	}
+	one.Status = status
+	for i := range status.Queues {
+		one.Waiting += status.Queues[i].Waiting
+		one.Running += status.Queues[i].Running
+		one.Stalled += status.Queues[i].Stalled
+		one.Scheduled += status.Queues[i].Scheduled
+	}
+	one.Failed = status.Failed()
+	return one
+}

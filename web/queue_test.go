@@ -1,0 +1,247 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// read returns the data of a page.
+func (d *desk) read(target string) map[string]any {
+	d.t.Helper()
+	got := d.ask(http.MethodGet, target, "", "Accept", "application/json")
+	require.Equal(d.t, http.StatusOK, got.StatusCode, got.body)
+	var data map[string]any
+	require.NoError(d.t, json.Unmarshal([]byte(got.body), &data), got.body)
+	return data
+}
+
+// refused requires that a page can't be shown, and returns what it says.
+func (d *desk) refused(status int, target string) string {
+	d.t.Helper()
+	got := d.ask(http.MethodGet, target, "")
+	require.Equal(d.t, status, got.StatusCode, got.body)
+	return got.body
+}
+
+// again is the same desk with a dashboard that has read nothing yet.
+func (d *desk) again(options web.Options) *desk {
+	d.t.Helper()
+	options.Logger = testkit.Quiet()
+	return d.at(web.New(options, web.Source{Client: d.Client}))
+}
+
+func (d *desk) do(err error) { d.t.Helper(); require.NoError(d.t, err) }
+
+// odd are names that are hard to have in a link or a page.
+var odd = []string{
+	"a.b", "..", ".", "-", "x.json", "a/b", "a//b", "a b", "ä日本", "100%", "a?b#c", "a&b=c+d", `"><b>`,
+	"<script>alert(1)</script>", "nul\x00byte", "a\nb", "'quote'", "{{.}}", "a\\b",
+}
+
+// links returns the links of a page, as a browser would follow them.
+func links(page string) []string {
+	var all []string
+	for _, match := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		all = append(all, html.UnescapeString(match[1]))
+	}
+	return all
+}
+
+// linkTo returns the first link of a page that begins with a text.
+func (d *desk) linkTo(page, prefix string) string {
+	d.t.Helper()
+	for _, link := range links(page) {
+		if strings.HasPrefix(link, prefix) {
+			return link
+		}
+	}
+	require.Fail(d.t, "no link begins with "+prefix, page)
+	return ""
+}
+
+func TestAQueueShowsItsLists(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	q, ctx := d.Queue("mail"), t.Context()
+	d.put("mail", "Send", qless.JID("running"))
+	_, err := q.Pop(ctx, 1)
+	d.do(err)
+	d.put("mail", "Send", qless.JID("waiting"), qless.Tags("red"), qless.Priority(7))
+	d.put("mail", "Send", qless.JID("later"), qless.Delay(time.Hour))
+	d.put("mail", "Send", qless.JID("depends"), qless.DependsOn("waiting"))
+	d.do(d.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 1}))
+	d.do(d.Limit("api").Hold(ctx, time.Hour))
+	_, err = q.Recur(ctx, "Tick", nil, time.Hour, qless.JID("every-hour"), qless.Offset(time.Hour))
+	d.do(err)
+
+	page := d.page("/queues/mail")
+	require.Contains(t, page, `<a href="/jobs/waiting">waiting</a>`)
+	require.Contains(t, page, `<a href="/tags/red">red</a>`)
+	require.Contains(t, page, "No worker says that it takes jobs")
+	require.NotContains(t, page, `value="scheduled:later"`)
+	require.Contains(t, page, `<a href="/queues/mail?list=scheduled">scheduled <b>1</b></a>`)
+
+	page = d.page("/queues/mail?list=running")
+	require.Contains(t, page, `value="running:running"`)
+	require.Contains(t, page, "Lock ends")
+	require.Contains(t, page, `<a href="/workers/w1">w1</a>`)
+	require.Contains(t, d.page("/queues/mail?list=scheduled"), "in 59m")
+	require.Contains(t, d.page("/queues/mail?list=depends"), `value="depends:depends"`)
+	require.Contains(t, d.page("/queues/mail?list=stalled"), "No jobs.")
+	page = d.page("/queues/mail?list=recurring")
+	require.Contains(t, page, `<a href="/recurring/every-hour">every-hour</a>`)
+	require.NotContains(t, page, `name="job"`)
+
+	d.put("mail", "Send", qless.JID("parked"), qless.Limits("api"), qless.Priority(9))
+	_, err = q.Pop(ctx, 1)
+	d.do(err)
+	page = d.again(web.Options{}).page("/queues/mail?list=scheduled")
+	require.Contains(t, page, "Parked by")
+	require.Contains(t, page, `<a href="/limits/api">api</a>`)
+
+	data := d.read("/queues/mail?list=running")
+	require.Equal(t, "running", data["list"])
+	require.Equal(t, "mail", data["name"])
+	require.Contains(t, data, "statistics")
+	d.refused(http.StatusBadRequest, "/queues/mail?list=odd")
+	d.refused(http.StatusBadRequest, "/queues/mail?day=yesterday")
+	require.Contains(t, d.page("/queues/unheard-of"), "No queue")
+}
+
+func TestAQueueIsPaged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	var specs []qless.JobSpec
+	for i := range 120 {
+		specs = append(specs, qless.JobSpec{
+			Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprintf("job-%03d", i))},
+		})
+	}
+	_, err := d.Queue("q").PutMany(t.Context(), specs)
+	d.do(err)
+	page := d.page("/queues/q")
+	require.Contains(t, page, "1–50 of 120")
+	page = d.page(d.linkTo(page, "/queues/q?from=50"))
+	require.Contains(t, page, "job-050")
+	require.NotContains(t, page, "job-049")
+	require.Contains(t, d.page("/queues/q?from=100"), "101–120 of 120")
+}
+
+func TestAQueueIsSearched(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	var specs []qless.JobSpec
+	for i := range 130 {
+		specs = append(specs, qless.JobSpec{
+			Klass: fmt.Sprintf("K%d", i%2), Data: map[string]int{"order": i},
+			Options: []qless.PutOption{qless.JID(fmt.Sprintf("job-%03d", i))},
+		})
+	}
+	_, err := d.Queue("q").PutMany(t.Context(), specs)
+	d.do(err)
+	page := d.page("/queues/q?klass=K1")
+	require.Contains(t, page, "job-001")
+	require.NotContains(t, page, `"waiting:job-000"`)
+	require.Contains(t, page, "Looked at 100 of 130 jobs")
+	next := d.linkTo(page, "/queues/q?after=")
+	page = d.page(next)
+	require.Contains(t, page, `"waiting:job-129"`)
+	require.NotContains(t, page, `"waiting:job-001"`)
+	require.Contains(t, page, "Looked at 130 of 130 jobs, to the end of the list.")
+	require.Contains(t, d.page("/queues/q?data=%22order%22:77"), `"waiting:job-077"`)
+	require.Contains(t, d.page("/queues/q?jid=b-08"), `"waiting:job-089"`)
+	require.Contains(t, d.page("/queues/q?tag=none"), "No jobs.")
+
+	secret := d.again(web.Options{Redact: func(*qless.Job) {}})
+	require.Contains(t, secret.refused(http.StatusBadRequest, "/queues/q?data=7"), "not shown here")
+	require.NotContains(t, secret.page("/queues/q"), `name="data"`)
+}
+
+func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	page := d.page("/queues/mail")
+	require.Contains(t, page, "No Go worker has run jobs")
+	require.Contains(t, page, "Nothing was counted that day.")
+	for range 3 {
+		d.put("mail", "Send")
+	}
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Patience)
+	defer stop()
+	worker, err := qless.NewWorker(d.Client, qless.WorkerConfig{
+		Queues: []string{"mail"}, Concurrency: 1, Logger: testkit.Quiet(),
+	})
+	d.do(err)
+	done := 0
+	worker.Handle("Send", func(context.Context, *qless.Job) error {
+		if done++; done == 3 {
+			stop()
+		}
+		return nil
+	})
+	d.do(worker.Run(ctx))
+
+	d = d.again(web.Options{})
+	page = d.page("/queues/mail")
+	require.Contains(t, page, `<svg class="chart"`)
+	require.Contains(t, page, "Half within")
+	require.Contains(t, page, "Run: jobs by time")
+	require.Contains(t, page, "3 jobs, ")
+	hour := d.read("/queues/mail")["rates"].(map[string]any)["last_hour"].(map[string]any)
+	require.EqualValues(t, 3, hour["completed"])
+	yesterday := time.Now().UTC().AddDate(0, 0, -2).Format(time.DateOnly)
+	require.Contains(t, d.page("/queues/mail?day="+yesterday), "Nothing was counted that day.")
+}
+
+func TestAQueueShowsItsSettings(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	q, ctx := d.Queue("mail"), t.Context()
+	d.do(q.SetHeartbeat(ctx, 90*time.Second))
+	d.do(q.SetMaxConcurrency(ctx, 12))
+	d.do(q.SetMaxRate(ctx, 34, 5*time.Second))
+	page := d.page("/queues/mail")
+	require.Contains(t, page, "<td>90 s</td>")
+	require.Contains(t, page, "<td>12</td>")
+	require.Contains(t, page, "34 in 5s")
+	for _, action := range []string{"queue.heartbeat", "queue.concurrency", "queue.rate"} {
+		require.Contains(t, page, `action="/actions/`+action+`"`)
+	}
+	page = d.again(web.Options{ReadOnly: true}).page("/queues/mail")
+	require.NotContains(t, page, "/actions/queue.heartbeat")
+}
+
+func TestQueuesOfAnyName(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, name := range odd {
+		t.Run(url.PathEscape(name), func(t *testing.T) {
+			d := &desk{d.Client, t, d.server, d.again(web.Options{}).handler}
+			d.put(name, name, qless.Tags(name))
+			var link string
+			for _, one := range links(d.page("/queues")) {
+				if strings.HasPrefix(one, "/queues/") && strings.Contains(d.page(one), "waiting:") &&
+					d.read(one)["name"] == name {
+					link = one
+				}
+			}
+			require.NotEmpty(t, link)
+			page := d.page(link)
+			require.NotContains(t, page, "<script>alert")
+			why := d.linkTo(page, strings.TrimSuffix(strings.Split(link, "?")[0], "/")+"/why")
+			require.Contains(t, d.page(why), "Why:")
+			d.do(func() error {
+				_, err := d.Queue(name).Cancel(context.Background(), qless.ListWaiting, qless.Filter{All: true})
+				return err
+			}())
+		})
+	}
+}

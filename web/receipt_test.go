@@ -1,0 +1,102 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestCanceledJobsCanBeDownloadedAndPutAgain(t *testing.T) {
+	ctx := t.Context()
+	d := newDesk(t, web.Options{})
+	first := d.put("mail", "<Send>", qless.Tags("a", "b"), qless.Priority(7), qless.Header("h", "v"))
+	second, err := d.Queue("slow").Put(ctx, "Report", json.RawMessage(`{"big": 12345678901234567890}`),
+		qless.DependsOn(first), qless.Retries(1), qless.Delay(time.Hour))
+	require.NoError(t, err)
+	before, err := d.Jobs(ctx, first, second)
+	require.NoError(t, err)
+
+	cancel := form()
+	cancel["job"] = []string{"waiting:" + first, "depends:" + second}
+	done := d.did("job.cancel", cancel)
+	require.Equal(t, 2, done.Count)
+
+	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
+	require.Equal(t, http.StatusOK, got.StatusCode)
+	require.Contains(t, got.Header.Get("Content-Disposition"), "attachment")
+	lines := bytes.Split(bytes.TrimSpace([]byte(got.body)), []byte("\n"))
+	require.Len(t, lines, 2)
+	for i, line := range lines {
+		var job qless.Job
+		require.NoError(t, json.Unmarshal(line, &job))
+		require.Equal(t, before[i].JID, job.JID)
+		require.JSONEq(t, string(before[i].Data), string(job.Data))
+	}
+
+	require.Equal(t, 2, d.did("job.restore", form("receipt", done.Receipt)).Count)
+	after, err := d.Jobs(ctx, first, second)
+	require.NoError(t, err)
+	for i, job := range after {
+		job.History, before[i].History = nil, nil
+		require.WithinDuration(t, before[i].Due, job.Due, time.Second)
+		job.Due, before[i].Due = time.Time{}, time.Time{}
+		was, err := json.Marshal(before[i])
+		require.NoError(t, err)
+		is, err := json.Marshal(job)
+		require.NoError(t, err)
+		require.JSONEq(t, string(was), string(is))
+	}
+
+	again := d.post("job.restore", form("receipt", done.Receipt), "Accept", "application/json")
+	require.Contains(t, again.body, `"count": 0`)
+	require.Contains(t, again.body, `"left": 2`)
+	gone := d.post("job.restore", form("receipt", "none"), "Accept", "application/json")
+	require.Equal(t, http.StatusNotFound, gone.StatusCode)
+}
+
+func TestAReceiptIsNotShownWhereDataIsHidden(t *testing.T) {
+	d := newDesk(t, web.Options{Redact: func(job *qless.Job) { job.Data = nil }})
+	jid := d.put("mail", "Send")
+	done := d.did("job.cancel", form("job", "waiting:"+jid))
+	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
+	require.Equal(t, http.StatusForbidden, got.StatusCode)
+	require.Equal(t, 1, d.did("job.restore", form("receipt", done.Receipt)).Count)
+	job, err := d.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"n": 1}`, string(job.Data))
+}
+
+func TestAReceiptHasAnEnd(t *testing.T) {
+	web.LimitReceipts(t, 1<<20)
+	d := newDesk(t, web.Options{})
+	cancel := form()
+	for range 12 {
+		jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 100_000))
+		require.NoError(t, err)
+		cancel.Add("job", "waiting:"+jid)
+	}
+	got := d.post("job.cancel", cancel, "Accept", "application/json")
+	require.Contains(t, got.body, "a receipt has at most 1 MiB")
+	require.Equal(t, 12, d.count("mail", qless.ListWaiting))
+}
+
+func TestOnlyTheLastReceiptsAreKept(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	var receipts []string
+	for range 21 {
+		jid := d.put("mail", "Send")
+		receipts = append(receipts, d.did("job.cancel", form("job", "waiting:"+jid)).Receipt)
+	}
+	got := d.ask(http.MethodGet, "/receipts/"+receipts[0], "")
+	require.Equal(t, http.StatusNotFound, got.StatusCode)
+	got = d.ask(http.MethodGet, "/receipts/"+receipts[1], "")
+	require.Equal(t, http.StatusOK, got.StatusCode)
+}

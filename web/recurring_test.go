@@ -1,0 +1,127 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+func TestRecurringJobsOfAllQueuesAreListed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	page := d.page("/recurring")
+	require.Contains(t, page, "There are no recurring jobs")
+	require.Contains(t, page, "There are no schedules")
+	for i := range 30 {
+		queue := fmt.Sprintf("queue-%d", i%3)
+		_, err := d.Queue(queue).Recur(t.Context(), "Tick", nil, 90*time.Second,
+			qless.JID(fmt.Sprintf("tick-%02d", i)), qless.Offset(time.Hour))
+		d.do(err)
+	}
+	d = d.again(web.Options{})
+	page = d.page("/recurring")
+	require.Contains(t, page, `<a href="/recurring/tick-00">tick-00</a>`)
+	require.Contains(t, page, "1m30s")
+	require.Contains(t, page, "1–25 of 30")
+	first := strings.Count(page, `href="/recurring/tick-`)
+	page = d.page(d.linkTo(page, "/recurring?from=25"))
+	require.Equal(t, 30, first+strings.Count(page, `href="/recurring/tick-`), "each is there once")
+	require.NotContains(t, page, `href="/queues/queue-0"`)
+	require.Len(t, d.read("/recurring?queue=queue-1")["jobs"], 10)
+}
+
+func TestARecurringJobHasItsJobs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	_, err := d.Queue("ticks").Recur(t.Context(), "Tick", map[string]string{"secret": "xyzzy"},
+		time.Hour, qless.JID("tick"), qless.Tags("red"))
+	d.do(err)
+	_, err = d.Queue("ticks").Pop(t.Context(), 1)
+	d.do(err)
+	page := d.page("/recurring/tick")
+	require.Contains(t, page, `href="/jobs/tick-1"`)
+	require.Contains(t, page, "xyzzy")
+	require.Contains(t, page, "<dt>Every</dt><dd>1h00m</dd>")
+	require.Contains(t, page, "<dt>Jobs put</dt><dd>1</dd>")
+	require.Contains(t, page, "<dt>Next</dt><dd><time")
+	for _, action := range []string{"recur.set", "recur.run", "recur.cancel"} {
+		require.Contains(t, page, `formaction="/actions/`+action+`"`)
+	}
+	data := d.read("/recurring/tick")
+	require.EqualValues(t, 3600, data["job"].(map[string]any)["interval"])
+	require.Len(t, data["children"], 1)
+	d.refused(http.StatusNotFound, "/recurring/none")
+
+	d = d.again(web.Options{Redact: func(*qless.Job) {}})
+	require.NotContains(t, d.page("/recurring/tick"), "xyzzy")
+	got := d.ask(http.MethodGet, "/recurring/tick", "", "Accept", "application/json")
+	require.NotContains(t, got.body, "xyzzy")
+}
+
+// follow lets a worker follow schedules, until it has looked at them, and then no more.
+func (d *desk) follow(schedules ...qless.Schedule) {
+	d.t.Helper()
+	worker := d.worker("follower", qless.WorkerConfig{Schedules: schedules}, "idle",
+		map[string]qless.Handler{"Tick": func(context.Context, *qless.Job) error { return nil }})
+	testkit.Until(d.t, "the schedules are registered", func() bool {
+		page, err := d.Schedules(d.t.Context(), qless.Range{})
+		d.do(err)
+		return page.Total == len(schedules)
+	})
+	d.t.Cleanup(func() { _ = worker.Stop(context.Background()) })
+}
+
+func TestSchedulesAreListed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.follow(
+		qless.Schedule{ID: "nightly", Spec: "CRON_TZ=Europe/Berlin 30 6 * * *", Queue: "mail",
+			Klass: "Report", Data: map[string]string{"secret": "xyzzy"}},
+		qless.Schedule{ID: "a/b?c", Spec: "@every 30h", Queue: "mail", Klass: "Tick"},
+	)
+	for _, list := range []string{"/recurring", "/schedules"} {
+		page := d.page(list)
+		require.Contains(t, page, `<a href="/schedules/nightly">nightly</a>`)
+		require.Contains(t, page, "every day at 06:30")
+		require.Contains(t, page, "Europe/Berlin")
+		require.Contains(t, page, "every 30 hours")
+		require.Contains(t, d.page(d.linkTo(page, "/schedules/a%2Fb")), "a/b?c")
+	}
+	page := d.page("/schedules/nightly")
+	require.Contains(t, page, `href="/workers/follower"`)
+	require.Contains(t, page, "xyzzy")
+	require.Contains(t, page, `formaction="/actions/schedule.run"`)
+	require.Contains(t, page, `formaction="/actions/schedule.forget"`)
+	data := d.read("/schedules/nightly")
+	require.Equal(t, "nightly", data["id"])
+	require.Equal(t, "every day at 06:30", data["words"])
+	d.refused(http.StatusNotFound, "/schedules/none")
+
+	d = d.again(web.Options{Redact: func(*qless.Job) {}})
+	require.NotContains(t, d.page("/schedules/nightly"), "xyzzy")
+	got := d.ask(http.MethodGet, "/schedules/nightly", "", "Accept", "application/json")
+	require.NotContains(t, got.body, "xyzzy")
+}
+
+func TestOddNamesOfRecurringJobsHaveLinksThatWork(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	for _, name := range odd {
+		_, err := d.Queue(name).Recur(t.Context(), name, nil, time.Hour,
+			qless.JID(name), qless.Offset(time.Hour))
+		d.do(err)
+	}
+	found := map[string]bool{}
+	for _, link := range links(d.page("/recurring")) {
+		if strings.HasPrefix(link, "/recurring/") {
+			found[link] = true
+			require.NotContains(t, d.page(link), "<script>alert", link)
+		}
+	}
+	require.Len(t, found, len(odd))
+}

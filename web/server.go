@@ -1,0 +1,257 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A serverData is what is known of the server.
+type serverData struct {
+	Namespace string `json:"namespace"`
+	Time      string `json:"time,omitempty"` // by the server's clock
+
+	// Skew is by how much the server's clock is ahead of this program's, in seconds, to half of the
+	// time that the question took.
+	Skew    float64 `json:"clock_skew"`
+	HasSkew bool    `json:"-"`
+	Ping    float64 `json:"ping"` // how long the question took, in seconds
+
+	// Refused says why the server does not tell, or is empty.
+	Refused string            `json:"refused,omitempty"`
+	Info    map[string]string `json:"info,omitempty"`
+	Advice  []string          `json:"advice"`   // what is likely to do harm
+	NoRedis bool              `json:"no_redis"` // the Source has no Redis
+
+	Workers int `json:"workers"`
+}
+
+// infoFields are the fields of INFO that are kept: no paths, and nothing that nobody needs.
+var infoFields = []string{
+	"redis_version", "valkey_version", "server_name", "redis_mode", "os", "uptime_in_seconds",
+	"role", "master_link_status", "connected_slaves", "cluster_enabled",
+	"used_memory", "used_memory_peak", "maxmemory", "maxmemory_policy", "mem_fragmentation_ratio",
+	"connected_clients", "blocked_clients", "maxclients", "rejected_connections",
+	"instantaneous_ops_per_sec", "evicted_keys", "expired_keys",
+	"aof_enabled", "aof_last_write_status", "rdb_last_bgsave_status", "rdb_last_save_time",
+	"rdb_changes_since_last_save", "loading",
+}
+
+// serverKeep is how long a reading of INFO is good enough.
+const serverKeep = 5 * time.Second
+
+// server shows what is known of the server.
+func (s *site) server(r *http.Request) (*view, error) {
+	data, err := sampledFor(r.Context(), &s.samples, serverKeep, "server", s.readServer)
+	if err != nil {
+		return nil, err
+	}
+	return &view{template: "server", title: "Server", section: "server", data: data}, nil
+}
+
+func (s *site) readServer(ctx context.Context) (*serverData, error) {
+	workers, err := s.listed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data := &serverData{
+		Namespace: s.Client.Namespace(), Workers: len(workers), Advice: []string{},
+	}
+	if s.Redis == nil {
+		data.NoRedis = true
+		return data, nil
+	}
+	data.readClock(ctx, s.Redis)
+	text, err := s.Redis.Info(ctx).Result()
+	if err != nil {
+		data.Refused = err.Error()
+		return data, nil
+	}
+	data.Info = parseInfo(text)
+	data.advise()
+	return data, nil
+}
+
+// readClock compares the clocks. A server that does not tell the time leaves it unknown.
+func (d *serverData) readClock(ctx context.Context, rdb redis.UniversalClient) {
+	before := time.Now()
+	there, err := rdb.Time(ctx).Result()
+	took := time.Since(before)
+	if err != nil {
+		return
+	}
+	d.HasSkew = true
+	d.Time = there.UTC().Format(time.RFC3339Nano)
+	d.Ping = took.Seconds()
+	d.Skew = there.Sub(before.Add(took / 2)).Seconds()
+}
+
+// parseInfo returns the fields of INFO that are kept.
+func parseInfo(text string) map[string]string {
+	all, kept := map[string]string{}, map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			all[name] = value
+		}
+	}
+	for _, name := range infoFields {
+		if value, ok := all[name]; ok {
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+// maxClockSkew is by how much two clocks may differ before a page says so.
+const maxClockSkew = 2.0
+
+// advise says what is likely to do harm.
+func (d *serverData) advise() {
+	advise := func(when bool, text string) {
+		if when {
+			d.Advice = append(d.Advice, text)
+		}
+	}
+	policy := d.Info["maxmemory_policy"]
+	advise(policy != "" && policy != "noeviction", "The eviction policy is "+policy+
+		": a server that is full deletes jobs. Set maxmemory-policy to noeviction.")
+	advise(d.Info["role"] == "slave", "The server is a replica: it can't be written to.")
+	advise(d.Info["loading"] == "1", "The server is loading its data.")
+	advise(d.Info["evicted_keys"] != "" && d.Info["evicted_keys"] != "0",
+		"The server has evicted "+d.Info["evicted_keys"]+" keys since it was started.")
+	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status"} {
+		status := d.Info[field]
+		advise(status != "" && status != "ok", "The server could not write to its disk: "+
+			field+" is "+status+".")
+	}
+	used, most := d.number("used_memory"), d.number("maxmemory")
+	advise(most > 0 && used > 0.9*most, "More than 90 % of the server's memory is used.")
+	skew := strconv.FormatFloat(d.Skew, 'f', 1, 64)
+	advise(d.Skew > maxClockSkew || d.Skew < -maxClockSkew, "The clock of the server is "+skew+
+		" seconds ahead of this program's. Times on these pages are off by that.")
+}
+
+func (d *serverData) number(field string) float64 {
+	n, _ := strconv.ParseFloat(d.Info[field], 64)
+	return n
+}
+
+// A fact is a line about the server.
+type fact struct{ Name, Value string }
+
+// Facts are what INFO tells, in words.
+func (d *serverData) Facts() []fact {
+	var all []fact
+	add := func(name, value string) {
+		if value != "" {
+			all = append(all, fact{name, value})
+		}
+	}
+	add("Program", d.program())
+	add("Mode", d.Info["redis_mode"])
+	add("Role", d.role())
+	add("Up for", d.since("uptime_in_seconds"))
+	add("Memory", d.memory())
+	add("When it is full", d.Info["maxmemory_policy"])
+	add("Evicted keys", d.count("evicted_keys"))
+	add("Clients", d.clients())
+	add("Blocked clients", d.count("blocked_clients"))
+	add("Rejected connections", d.count("rejected_connections"))
+	add("Commands a second", d.count("instantaneous_ops_per_sec"))
+	add("Append-only file", d.yesNo("aof_enabled", "on", "off"))
+	add("Last snapshot", d.Info["rdb_last_bgsave_status"])
+	add("Changes since the snapshot", d.count("rdb_changes_since_last_save"))
+	return all
+}
+
+func (d *serverData) program() string {
+	if version := d.Info["valkey_version"]; version != "" {
+		return "Valkey " + version
+	}
+	if version := d.Info["redis_version"]; version != "" {
+		return "Redis " + version
+	}
+	return ""
+}
+
+func (d *serverData) role() string {
+	switch d.Info["role"] {
+	case "master":
+		return "primary, with " + plural(int(d.number("connected_slaves")), "replica")
+	case "slave":
+		return "replica, its link is " + d.Info["master_link_status"]
+	}
+	return d.Info["role"]
+}
+
+func (d *serverData) memory() string {
+	if d.Info["used_memory"] == "" {
+		return ""
+	}
+	text := bytesText(d.number("used_memory"))
+	if most := d.number("maxmemory"); most > 0 {
+		return text + " of " + bytesText(most)
+	}
+	return text + ", no limit"
+}
+
+func (d *serverData) clients() string {
+	text := d.count("connected_clients")
+	if most := d.count("maxclients"); text != "" && most != "" {
+		return text + " of " + most
+	}
+	return text
+}
+
+func (d *serverData) count(field string) string {
+	if d.Info[field] == "" {
+		return ""
+	}
+	return number(int(d.number(field)))
+}
+
+func (d *serverData) since(field string) string {
+	if d.Info[field] == "" {
+		return ""
+	}
+	return took(time.Duration(d.number(field)) * time.Second)
+}
+
+func (d *serverData) yesNo(field, yes, no string) string {
+	switch d.Info[field] {
+	case "1":
+		return yes
+	case "0":
+		return no
+	}
+	return ""
+}
+
+// Clock says how the clocks differ.
+func (d *serverData) Clock() string {
+	skew := time.Duration(d.Skew * float64(time.Second))
+	switch {
+	case skew.Abs() < 50*time.Millisecond:
+		return "equal to this program's"
+	case skew < 0:
+		return took(-skew) + " behind this program's"
+	}
+	return took(skew) + " ahead of this program's"
+}
+
+// Took is how long an answer takes.
+func (d *serverData) Took() string { return took(time.Duration(d.Ping * float64(time.Second))) }
+
+// bytesText writes an amount of memory.
+func bytesText(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; n >= 1024 && i < len(units)-1; i++ {
+		n /= 1024
+	}
+	return strconv.FormatFloat(n, 'f', min(i, 1), 64) + " " + units[i]
+}

@@ -1,0 +1,71 @@
+package web_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// asked returns the desk with a dashboard whose page about the server asks a connection.
+func (d *desk) asked(rdb redis.UniversalClient) *desk {
+	d.t.Helper()
+	return d.at(web.New(web.Options{Logger: testkit.Quiet()},
+		web.Source{Client: d.Client, Redis: rdb}))
+}
+
+func TestTheServerIsShown(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	page := d.page("/server")
+	require.Regexp(t, `(Redis|Valkey) [0-9]+\.[0-9]+`, page)
+	require.Contains(t, page, "primary, with 0 replicas")
+	require.Contains(t, page, "noeviction")
+	require.Contains(t, page, "this program&#39;s")
+	require.NotContains(t, page, "Needs attention")
+	data := d.read("/server")
+	require.NotEmpty(t, data["info"])
+	require.NotContains(t, data["info"], "executable")
+}
+
+func TestAServerThatMayLoseJobsIsPointedOut(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	rdb := d.server.Client(t)
+	d.do(rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	defer rdb.ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+	page := d.page("/server")
+	require.Contains(t, page, "Needs attention")
+	require.Contains(t, page, "a server that is full deletes jobs")
+}
+
+func TestAServerThatRefusesInfo(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	rdb := d.server.Client(t)
+	d.do(rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">pw", "~*", "&*", "+@all",
+		"-info", "-time").Err())
+	defer rdb.Do(t.Context(), "ACL", "DELUSER", "viewer")
+	options := testkit.Options(d.server.Addr())
+	options.Username, options.Password = "viewer", "pw"
+	viewer := redis.NewClient(options)
+	defer viewer.Close()
+	d = d.asked(viewer)
+	page := d.page("/server")
+	require.Contains(t, page, "The server does not tell about itself: NOPERM")
+	require.Contains(t, page, "+info")
+	require.NotContains(t, page, "Its clock")
+}
+
+func TestWithoutAConnectionTheServerPageSaysWhatTheClientKnows(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	_, err := d.Queue("mail").Pop(t.Context(), 1)
+	d.do(err)
+	d = d.again(web.Options{})
+	page := d.page("/server")
+	require.Contains(t, page, "was given no connection")
+	require.Contains(t, page, "<dt>Workers</dt><dd>1</dd>")
+	require.Contains(t, page, qless.DefaultNamespace)
+}

@@ -1,0 +1,87 @@
+package web_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+func TestEachPageAndActionWorksInEachNamespace(t *testing.T) {
+	names := []string{
+		"ql:", `<b pwned>"'&`, "a/b", "..", ".", "/", "日本 語", "{{.}}", "%2f", "a?b#c",
+	}
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	var sources []web.Source
+	for i, name := range names {
+		client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()),
+			qless.WithNamespace(string(rune('a'+i))+":"))
+		require.NoError(t, err)
+		_, err = client.Queue("mail").Put(t.Context(), "Send", nil)
+		require.NoError(t, err)
+		sources = append(sources, web.Source{Name: name, Client: client, Redis: rdb})
+	}
+	d := &desk{t: t, server: server}
+	d = d.at(web.New(web.Options{Prefix: "/x", Logger: testkit.Quiet()}, sources...))
+	sum := requireSound(t, "/x/", d.page("/x/"))
+	bases := map[string]bool{}
+	for _, e := range sum {
+		base, isFirst := strings.CutSuffix(e.attrs["href"], "/")
+		if isFirst && strings.HasPrefix(base, "/x/in/") {
+			bases[base] = true
+		}
+	}
+	require.Len(t, bases, len(names), slices.Collect(maps.Keys(bases)))
+
+	before := testkit.Dump(t, rdb, "*")
+	for base := range bases {
+		w := newWalker(d, base)
+		w.walk()
+		require.Greater(t, w.pages, 5, base)
+		got := d.ask(http.MethodPost, base+"/actions/queue.pause",
+			url.Values{"queue": {"mail"}, "back": {base + "/queues/mail"}}.Encode())
+		require.Equal(t, http.StatusSeeOther, got.StatusCode, got.body)
+		require.True(t, strings.HasPrefix(got.Header.Get("Location"), base+"/queues/mail?outcome="), base)
+		require.Contains(t, d.page(got.Header.Get("Location")), "The queue is paused.")
+	}
+	after := testkit.Dump(t, rdb, "*")
+	for i := range names {
+		prefix := string(rune('a'+i)) + ":"
+		require.NotContains(t, before, prefix+"paused_queues")
+		require.Contains(t, after, prefix+"paused_queues")
+	}
+}
+
+func TestAnActionOfANamespaceIsRefusedInAnother(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	one, err := qless.New(rdb, qless.WithNamespace("one:"), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	two, err := qless.New(rdb, qless.WithNamespace("two:"), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	d := &desk{Client: one, t: t, server: server}
+	d = d.at(web.New(web.Options{Logger: testkit.Quiet()}, web.Source{Name: "one", Client: one},
+		web.Source{Name: "two", Client: two}))
+	jid := d.put("mail", "Send")
+	got := d.ask(http.MethodPost, "/in/one/actions/job.cancel", form("job", "waiting:"+jid).Encode())
+	require.Equal(t, http.StatusSeeOther, got.StatusCode)
+	page := d.page(got.Header.Get("Location"))
+	_, rest, found := strings.Cut(page, "/in/one/receipts/")
+	require.True(t, found)
+	receipt, _, _ := strings.Cut(rest, `"`)
+	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, "/in/one/receipts/"+receipt, "").StatusCode)
+	got = d.ask(http.MethodGet, "/in/two/receipts/"+receipt, "")
+	require.Equal(t, http.StatusNotFound, got.StatusCode)
+	got = d.ask(http.MethodPost, "/in/two/actions/job.restore", form("receipt", receipt).Encode(),
+		"Accept", "application/json")
+	require.Equal(t, http.StatusNotFound, got.StatusCode)
+}

@@ -1,0 +1,18 @@
+package web
+
+import (
+	"embed"
+	"net/http"
+)
+
+//go:embed templates/*.html static/*
+var files embed.FS
+
+// static serves the style sheet, the script and the icon.
+func static(prefix string) http.Handler {
+	server := http.StripPrefix(prefix, http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+		server.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,253 @@
+// What a page does besides showing: it is updated while somebody looks at it, rows are selected, and
+// keys lead through it. All pages work without it.
+"use strict";
+(() => {
+  const main = document.getElementById("main");
+  const content = document.getElementById("content");
+  const status = document.getElementById("live-state");
+  const button = document.getElementById("live-button");
+  const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+
+  // ---- Updates put new HTML in the place of the old, node by node: what has not changed stays as it
+  // is, with its focus, its selection and its scroll position.
+
+  // keyOf tells a node from its siblings: a row by its job or its first link.
+  const keyOf = (node) => {
+    if (node.nodeType !== Node.ELEMENT_NODE) return "";
+    if (node.id) return "#" + node.id;
+    if (node.nodeName !== "TR") return "";
+    const named = node.querySelector("input[name=job]") || node.querySelector("a[href]");
+    return named ? named.getAttribute("value") || named.getAttribute("href") : "";
+  };
+  const isSame = (a, b) => a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+  const isOurs = (node) => node.nodeType === Node.ELEMENT_NODE && "ours" in node.dataset;
+  // isBusy reports whether somebody types into a field, or has it open.
+  const isBusy = (node) => node === document.activeElement &&
+    node.matches("input:not([type=checkbox], [type=radio]), select, textarea");
+
+  const updateAttributes = (old, now) => {
+    for (const { name } of [...old.attributes]) {
+      if (!now.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+    }
+    for (const { name, value } of now.attributes) {
+      if (old.getAttribute(name) !== value && name !== "open") old.setAttribute(name, value);
+    }
+  };
+  const update = (old, now) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== now.data) old.data = now.data;
+      return;
+    }
+    if (isBusy(old) || old.isEqualNode(now)) return;
+    updateAttributes(old, now);
+    updateChildren(old, now);
+  };
+  // matchOf finds what a new node takes the place of: the next one if it is alike, or one behind it.
+  const matchOf = (now, at) => {
+    if (at && isSame(at, now)) return at;
+    if (now.nodeType !== Node.ELEMENT_NODE) return null;
+    const isKeyed = keyOf(now) !== "";
+    for (let other = at; other; other = other.nextSibling) {
+      if (isOurs(other) || !isSame(other, now)) continue;
+      if (isKeyed || other.getAttribute("class") === now.getAttribute("class")) return other;
+    }
+    return null;
+  };
+  const updateChildren = (old, now) => {
+    let at = old.firstChild;
+    const skip = () => { while (at && isOurs(at)) at = at.nextSibling; };
+    for (const child of [...now.childNodes]) {
+      skip();
+      const match = matchOf(child, at);
+      if (!match) {
+        old.insertBefore(child, at);
+      } else if (match === at) {
+        at = at.nextSibling;
+        update(match, child);
+      } else {
+        old.insertBefore(match, at);
+        update(match, child);
+      }
+    }
+    for (skip(); at; skip()) {
+      const gone = at;
+      at = at.nextSibling;
+      gone.remove();
+    }
+  };
+
+  // keepFocus changes something, and puts the focus back where it was, or on the row that came into
+  // the place of its row.
+  const keepFocus = (change) => {
+    const focused = content.contains(document.activeElement) ? document.activeElement : null;
+    const at = rows().indexOf(focused?.closest("tr"));
+    change();
+    if (!focused || document.activeElement === focused) return;
+    if (focused.isConnected) focused.focus({ preventScroll: true });
+    else (goal(rows()[Math.min(at, rows().length - 1)]) || main).focus({ preventScroll: true });
+  };
+
+  let next = null; // the HTML that is to be shown
+  let isPressed = false;
+  const isReading = () => {
+    const selection = getSelection();
+    return isPressed || !selection.isCollapsed && content.contains(selection.anchorNode);
+  };
+  const show = () => {
+    if (next === null || isReading()) return;
+    const now = new DOMParser().parseFromString(next, "text/html").body;
+    next = null;
+    keepFocus(() => updateChildren(content, now));
+    furnish();
+  };
+  document.addEventListener("pointerdown", () => { isPressed = true; });
+  for (const end of ["pointerup", "pointercancel", "dragend"]) {
+    document.addEventListener(end, () => { isPressed = false; setTimeout(show, 300); });
+  }
+  document.addEventListener("selectionchange", show);
+
+  // ---- The connection is there while somebody looks, so that an open tab costs nothing.
+
+  let source = null;
+  const isPaused = () => sessionStorage.getItem("qless-paused") === "1";
+  const say = (text) => { if (status.textContent !== text) status.textContent = text; };
+  const disconnect = () => {
+    source?.close();
+    source = null;
+    button.classList.remove("on");
+  };
+  const connect = () => {
+    button.textContent = isPaused() ? "Resume updates" : "Pause updates";
+    disconnect();
+    if (isPaused()) say("Paused");
+    if (isPaused() || document.hidden) return;
+    const mine = source = new EventSource(main.dataset.live);
+    mine.addEventListener("content", (event) => {
+      next = JSON.parse(event.data);
+      button.classList.add("on");
+      say("");
+      show();
+    });
+    mine.addEventListener("error", () => {
+      if (mine !== source) return;
+      button.classList.remove("on");
+      say("Interrupted: the page may be out of date");
+      if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (mine === source) connect(); }, 5000);
+    });
+  };
+  const toggle = () => {
+    sessionStorage.setItem("qless-paused", isPaused() ? "0" : "1");
+    if (!isPaused()) say("");
+    next = null;
+    connect();
+  };
+
+  // ---- Rows are selected one by one, all, or from one to another with Shift.
+
+  const rows = () => all("tbody tr", content).filter((row) => row.checkVisibility());
+  const goal = (row) => row?.querySelector("a[href]") || row?.querySelector("input");
+  const boxes = (form = content) => all("tbody input[name=job]", form);
+  let last = null; // the box that was changed last
+
+  const pick = (box, isRange) => {
+    const some = boxes(box.form || content);
+    const [from, to] = [some.indexOf(last), some.indexOf(box)].sort((a, b) => a - b);
+    if (isRange && from >= 0) for (const other of some.slice(from, to + 1)) other.checked = box.checked;
+    last = box;
+    count();
+  };
+  const pickAll = (form) => {
+    const some = boxes(form);
+    const isOn = some.some((box) => !box.checked);
+    for (const box of some) box.checked = isOn;
+    count();
+  };
+  const create = (name, properties, parent) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.dataset.ours = "";
+    return parent.appendChild(made);
+  };
+  const count = () => {
+    for (const form of all("form.jobs", content)) {
+      const some = boxes(form);
+      const picked = some.filter((box) => box.checked).length;
+      const box = form.querySelector("thead input");
+      if (box) {
+        box.checked = picked > 0 && picked === some.length;
+        box.indeterminate = picked > 0 && picked < some.length;
+      }
+      const text = form.querySelector(".picked");
+      if (text && text.textContent !== `${picked} selected`) text.textContent = `${picked} selected`;
+    }
+  };
+  // furnish adds to the tables what only works with this script.
+  const furnish = () => {
+    for (const form of all("form.jobs", content)) {
+      const head = form.querySelector("thead .pick");
+      if (head && boxes(form).length > 0 && !head.querySelector("input")) {
+        create("input", { type: "checkbox", ariaLabel: "Select all", onclick: () => pickAll(form) }, head);
+        head.querySelector("span")?.remove();
+      }
+      const acts = form.querySelector(".acts");
+      if (acts && !acts.querySelector(".picked")) create("span", { className: "picked", role: "status" }, acts);
+    }
+    count();
+  };
+  content.addEventListener("click", (event) => {
+    if (event.target.matches("tbody input[name=job]")) pick(event.target, event.shiftKey);
+  });
+
+  // ---- Keys
+
+  const move = (step) => {
+    const some = rows().filter(goal);
+    const at = some.indexOf(document.activeElement.closest("tr"));
+    const to = at < 0 ? (step > 0 ? 0 : some.length - 1) : Math.max(0, Math.min(some.length - 1, at + step));
+    goal(some[to])?.focus();
+  };
+  const select = (isRange) => {
+    const box = document.activeElement.closest("tr")?.querySelector("input[name=job]");
+    if (!box) return;
+    box.checked = !box.checked;
+    pick(box, isRange);
+  };
+  const keys = {
+    "/": () => document.getElementById("go").focus(),
+    "?": () => {
+      const help = document.getElementById("keys");
+      help.open = !help.open;
+      help.querySelector("summary").focus();
+    },
+    j: () => move(1),
+    k: () => move(-1),
+    x: () => select(false),
+    X: () => select(true),
+    a: () => all("form.jobs", content).forEach((form) => pickAll(form)),
+    p: () => { if (!button.hidden) toggle(); },
+  };
+  let isGoing = false; // after a g
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.key === "Escape") document.activeElement.blur();
+    if (event.target.matches("input:not([type=checkbox], [type=radio]), select, textarea")) return;
+    const section = isGoing && document.querySelector(`nav.main a[data-key="${CSS.escape(event.key)}"]`);
+    isGoing = event.key === "g" && !isGoing;
+    const act = section ? () => section.click() : !isGoing && Object.hasOwn(keys, event.key) && keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+
+  const nav = document.querySelector("nav.main");
+  const current = nav.querySelector("[aria-current]");
+  if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+  furnish();
+  if (main.dataset.live) {
+    button.hidden = false;
+    button.addEventListener("click", toggle);
+    document.addEventListener("visibilitychange", connect);
+    addEventListener("pagehide", disconnect);
+    addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
+    connect();
+  }
+})();

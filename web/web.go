@@ -1,0 +1,220 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go"
+)
+
+// A Source is a namespace that the dashboard shows.
+type Source struct {
+	// Name is what the namespace is called on the pages, and in their URLs if there are several. It
+	// defaults to the client's namespace, and has to be unique.
+	Name string
+
+	// Client reads and changes the jobs.
+	Client *qless.Client
+
+	// Redis is the connection that the page about the server asks. Without it, that page says what
+	// the client knows.
+	Redis redis.UniversalClient
+}
+
+// Options say how the dashboard is mounted, and what its users may do. The zero value mounts it at
+// the root and allows everything.
+type Options struct {
+	// Prefix is the path below which it is mounted, such as "/queues".
+	Prefix string
+
+	// ReadOnly allows no action.
+	ReadOnly bool
+
+	// Allow, if set, is asked before an action is offered, and again before it is done.
+	Allow func(r *http.Request, action Action) bool
+
+	// User, if set, returns who makes a request, for the log of actions. By default that is the user
+	// of HTTP's basic authentication, else the remote address.
+	User func(r *http.Request) string
+
+	// Redact, if set, changes what is shown of a job: its Data, Headers, Failure, History and
+	// Progress. It gets a copy. Data and results of jobs are not shown, searched or offered as a
+	// download elsewhere then.
+	Redact func(job *qless.Job)
+
+	// Links, if set, returns links to show on the page of a job, such as those to its trace.
+	Links func(job *qless.Job) []Link
+
+	// Logger gets one record for each action: who, what, which jobs, and what became of it. It
+	// defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Late is from which age of its oldest job on a queue needs attention. It defaults to 5 minutes.
+	Late time.Duration
+
+	// Interval is the time between two updates of a page. It defaults to 2 seconds.
+	Interval time.Duration
+}
+
+// A Link leads from a job to somewhere else.
+type Link struct {
+	Text string `json:"text"`
+	URL  string `json:"url"` // http, https or a path
+}
+
+// A Handler serves the dashboard. It is safe for concurrent use.
+type Handler struct {
+	options Options
+	sites   []*site
+	root    http.Handler
+
+	outcomes   outcomes
+	receipts   receipts
+	runs       runs
+	background sync.WaitGroup
+}
+
+// New makes a dashboard of one or several namespaces. With several, the first page has their sum,
+// and each has its pages below its name. It does not talk to a server. Errors are of type
+// *qless.Error and mean ErrInvalid.
+func New(options Options, sources ...Source) (*Handler, error) {
+	if len(sources) == 0 {
+		return nil, invalid("there is no Source")
+	}
+	options.setDefaults()
+	if options.Prefix != "" && !strings.HasPrefix(options.Prefix, "/") {
+		return nil, invalid("Options.Prefix %q does not begin with a slash", options.Prefix)
+	}
+	h := &Handler{options: options}
+	names, bases := map[string]bool{}, map[string]bool{}
+	for i, source := range sources {
+		if source.Client == nil {
+			return nil, invalid("a Source has no Client")
+		}
+		if source.Name == "" {
+			source.Name = source.Client.Namespace()
+		}
+		if names[source.Name] {
+			return nil, invalid("two Sources are called %q", source.Name)
+		}
+		names[source.Name] = true
+		base := options.Prefix
+		if len(sources) > 1 {
+			base += "/in/" + space(source.Name, i)
+		}
+		if bases[base] {
+			return nil, invalid("the Source %q has the path of another one", source.Name)
+		}
+		bases[base] = true
+		h.sites = append(h.sites, newSite(h, source, base))
+	}
+	h.root = h.routes()
+	return h, nil
+}
+
+func (o *Options) setDefaults() {
+	o.Prefix = strings.TrimRight(o.Prefix, "/")
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Late <= 0 {
+		o.Late = 5 * time.Minute
+	}
+	if o.Interval <= 0 {
+		o.Interval = 2 * time.Second
+	}
+	if o.User == nil {
+		o.User = userOf
+	}
+}
+
+func userOf(r *http.Request) string {
+	if name, _, ok := r.BasicAuth(); ok {
+		return name
+	}
+	return r.RemoteAddr
+}
+
+func invalid(format string, args ...any) error {
+	return &qless.Error{
+		Code: qless.CodeInvalid, Op: "web.new", Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// Close ends what goes on in the background and waits for that: the subscription to events that the
+// page of activity makes while somebody looks at it, and actions on many jobs, which stop after the
+// step that they are at. Call it when no more requests come, before the clients are closed.
+func (h *Handler) Close() {
+	h.runs.halt()
+	for _, s := range h.sites {
+		s.feed.halt()
+	}
+	h.background.Wait()
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.root.ServeHTTP(w, r) }
+
+// policy is what a browser may load: what the dashboard itself serves.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func (h *Handler) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+h.options.Prefix+"/static/", static(h.options.Prefix))
+	for _, s := range h.sites {
+		mux.Handle(s.base+"/", s)
+	}
+	if len(h.sites) > 1 {
+		mux.HandleFunc("GET "+h.options.Prefix+"/{$}", h.serveSum)
+	}
+	if h.options.Prefix != "" {
+		first := http.RedirectHandler(h.options.Prefix+"/", http.StatusSeeOther)
+		mux.Handle("GET "+h.options.Prefix, first)
+	}
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(h.refuseForeign))
+	safe := protection.Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		safe.ServeHTTP(w, r)
+	})
+}
+
+// space returns the segment of the paths of a namespace. Dots and a slash can't be one.
+func space(name string, i int) string {
+	if strings.Trim(name, ".") == "" || name == "/" {
+		return fmt.Sprintf("namespace-%d", i+1)
+	}
+	return segment(name)
+}
+
+// segment returns a name as one segment of a path.
+func segment(name string) string { return url.PathEscape(name) }
+
+// statusOf returns the HTTP status for an error.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, errDenied):
+		return http.StatusForbidden
+	case errors.Is(err, qless.ErrNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, qless.ErrInvalid):
+		return http.StatusBadRequest
+	case errors.Is(err, qless.ErrUnavailable):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

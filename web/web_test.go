@@ -1,0 +1,131 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// A desk is a dashboard of a server of its own, in front of which a test sits.
+type desk struct {
+	*qless.Client
+	t       *testing.T
+	server  *testkit.Server
+	handler http.Handler
+}
+
+func newDesk(t *testing.T, options web.Options) *desk {
+	t.Helper()
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	client, err := qless.New(rdb, qless.WithWorkerName("w1"), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	if options.Logger == nil {
+		options.Logger = testkit.Quiet()
+	}
+	d := &desk{Client: client, t: t, server: server}
+	return d.at(web.New(options, web.Source{Client: client, Redis: rdb}))
+}
+
+// An answer is what the dashboard answers.
+type answer struct {
+	*http.Response
+	body string
+}
+
+func (d *desk) ask(method, target, body string, headers ...string) answer {
+	d.t.Helper()
+	r := httptest.NewRequestWithContext(d.t.Context(), method, target, strings.NewReader(body))
+	r.Header.Set("Accept", "text/html")
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	text, err := io.ReadAll(w.Result().Body)
+	require.NoError(d.t, err)
+	return answer{w.Result(), string(text)}
+}
+
+// page returns a page.
+func (d *desk) page(target string) string {
+	d.t.Helper()
+	got := d.ask(http.MethodGet, target, "")
+	require.Equal(d.t, http.StatusOK, got.StatusCode, got.body)
+	return got.body
+}
+
+// act does an action, and returns the page that follows.
+func (d *desk) act(action string, form url.Values) string {
+	d.t.Helper()
+	form.Set("sure", "1")
+	got := d.ask(http.MethodPost, "/actions/"+action, form.Encode())
+	require.Equal(d.t, http.StatusSeeOther, got.StatusCode, got.body)
+	return d.page(got.Header.Get("Location"))
+}
+
+func (d *desk) put(queue, klass string, options ...qless.PutOption) string {
+	d.t.Helper()
+	jid, err := d.Queue(queue).Put(context.Background(), klass, map[string]int{"n": 1}, options...)
+	require.NoError(d.t, err)
+	return jid
+}
+
+func TestTheFirstPageShowsTheQueues(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/"), "There are no queues yet")
+	d.put("mail", "Send")
+	d = d.at(web.New(web.Options{}, web.Source{Client: d.Client}))
+	require.Contains(t, d.page("/"), `<a href="/queues/mail">mail</a>`)
+}
+
+// at returns a desk with another dashboard.
+func (d *desk) at(handler *web.Handler, err error) *desk {
+	d.t.Helper()
+	require.NoError(d.t, err)
+	d.t.Cleanup(handler.Close)
+	return &desk{d.Client, d.t, d.server, handler}
+}
+
+func TestTheFirstPageSaysHowManyJobsHaveFailed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.fail("Send", "timeout", "why")
+	d.fail("Send", "other", "why")
+	require.Contains(t, d.page("/"), `<dt>Failed jobs</dt><dd><a href="/failures">2</a></dd>`)
+}
+
+func TestASelectedJobIsCanceledUnlessItHasChanged(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid, other := d.put("mail", "Send"), d.put("mail", "Send")
+	require.Contains(t, d.page("/queues/mail"), `value="waiting:`+jid+`"`)
+	require.Contains(t, d.page("/jobs/"+jid), "&#34;n&#34;: 1")
+	page := d.act("job.cancel", url.Values{"job": {"waiting:" + jid, "running:" + other}, "back": {"/queues/mail"}})
+	require.Contains(t, page, "1 job canceled.")
+	require.Contains(t, page, "has changed since")
+	_, err := d.Job(t.Context(), jid)
+	require.ErrorIs(t, err, qless.ErrNotFound)
+	_, err = d.Job(t.Context(), other)
+	require.NoError(t, err)
+}
+
+func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	got := d.ask(http.MethodPost, "/actions/queue.pause", "queue=mail", "Sec-Fetch-Site", "cross-site")
+	require.Equal(t, http.StatusForbidden, got.StatusCode)
+}

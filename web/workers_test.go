@@ -1,0 +1,70 @@
+package web_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+func TestAWorkerIsShownWithWhatItSaysAndItsJobs(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Contains(t, d.page("/workers"), "No worker was seen lately")
+	jid := d.put("mail", "Send")
+	started, done := make(chan struct{}), make(chan struct{})
+	d.worker("the worker/1", qless.WorkerConfig{Concurrency: 3}, "mail", map[string]qless.Handler{
+		"Send": func(context.Context, *qless.Job) error {
+			close(started)
+			<-done
+			return nil
+		},
+	})
+	defer close(done)
+	testkit.Soon(t, "the job runs", started)
+	d = d.again(web.Options{})
+
+	page := d.page("/workers")
+	link := d.linkTo(page, "/workers/")
+	require.Equal(t, "/workers/the%20worker%2F1", link)
+	require.Contains(t, page, "1 / 3")
+	require.Contains(t, page, ">working</span>")
+	require.Contains(t, d.page("/workers?queue=mail"), link)
+	require.Contains(t, d.page("/workers?queue=other"), "No known worker takes jobs from this queue")
+
+	page = d.page(link)
+	require.Contains(t, page, `value="running:`+jid+`"`)
+	require.Contains(t, page, "<dt>Slots</dt><dd>3</dd>")
+	require.Contains(t, page, `action="/actions/worker.deregister"`)
+	require.Contains(t, page, `name="worker" value="the worker/1"`)
+	data := d.read(link)
+	require.EqualValues(t, 1, data["running"])
+	require.Equal(t, jid, data["jobs"].([]any)[0].(map[string]any)["jid"])
+}
+
+func TestASilentWorkerAndItsStalledJobs(t *testing.T) {
+	clock := testkit.NewClock()
+	d := newDesk(t, web.Options{})
+	client, err := qless.New(d.server.Client(t), qless.WithWorkerName("silent"),
+		qless.WithLogger(testkit.Quiet()), qless.WithClock(clock.Now))
+	d.do(err)
+	d.Client = client
+	d = d.again(web.Options{})
+	jid := d.put("mail", "Send")
+	_, err = client.Queue("mail").Pop(t.Context(), 1)
+	d.do(err)
+	page := d.page("/workers")
+	require.Contains(t, page, `<a href="/workers/silent">silent</a>`)
+	require.Contains(t, page, "It says nothing of itself")
+	clock.Advance(2 * time.Minute)
+	d = d.again(web.Options{})
+	data := d.read("/workers/silent")
+	require.EqualValues(t, 1, data["stalled"])
+	require.EqualValues(t, 0, data["running"])
+	require.Contains(t, d.page("/workers/silent"), jid)
+	require.Contains(t, d.page("/workers/nobody"), "No worker of this name is listed")
+}
