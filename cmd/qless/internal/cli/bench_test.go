@@ -1,0 +1,58 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+func TestBenchMeasuresAndLeavesNothingBehind(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	client, err := qless.New(rdb)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = client.Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	before := testkit.Dump(t, rdb, "*")
+	e := &env{t: t, url: "redis://" + server.Addr()}
+
+	var found map[string]any
+	text := e.ok("bench", "--duration", "200ms", "--concurrency", "3", "--json")
+	require.NoError(t, json.Unmarshal([]byte(text), &found))
+	for _, name := range []string{
+		"round_trip_p50", "round_trip_p99", "puts_per_second", "concurrent_puts_per_second",
+		"bulk_puts_per_second", "jobs_per_second", "start_p50", "start_p99",
+	} {
+		require.Positive(t, found[name], name)
+	}
+	require.Contains(t, found["server"], "Redis ")
+	require.Equal(t, before, testkit.Dump(t, rdb, "*"))
+
+	screen, status := e.typing(e.command("bench", "--duration", "50ms")).typed("")
+	require.Equal(t, 0, status)
+	require.Contains(t, screen, "puts by 10 goroutines")
+	require.Equal(t, before, testkit.Dump(t, rdb, "*"))
+}
+
+func TestABenchThatIsInterruptedCleansUp(t *testing.T) {
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	e := &env{t: t, url: "redis://" + server.Addr()}
+	command := e.command("bench", "--duration", "1h")
+	require.NoError(t, command.Start())
+	testkit.Until(t, "jobs are put", func() bool {
+		n, err := rdb.DBSize(t.Context()).Result()
+		return err == nil && n > 20
+	})
+	require.NoError(t, command.Process.Signal(os.Interrupt))
+	require.Error(t, command.Wait())
+	require.Empty(t, testkit.Dump(t, rdb, "*"))
+	require.Equal(t, 2, e.run("", "bench", "--concurrency", "0").status)
+	require.Equal(t, 5, e.run("", "bench", "--redis", "redis://127.0.0.1:1").status)
+}

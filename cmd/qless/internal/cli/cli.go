@@ -1,0 +1,166 @@
+// Package cli is the command line: it parses, calls the public API of package qless, and prints.
+//
+// Each file has the commands of one noun. What they print is the public structs of the API, as JSON
+// or as a table.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// An app is one run of the program.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+
+	redis, namespace string
+	context          string
+	timeout          time.Duration
+	json, jids       bool
+	yes, dryRun      bool
+
+	located     bool
+	location    location
+	locationErr error
+
+	connected *qless.Client
+	watch     *watch
+}
+
+// Tests set these. Ages and due times are printed relative to now.
+var (
+	now         = time.Now
+	testOptions []qless.ClientOption
+)
+
+// Main runs the program, and returns its exit status.
+func Main(args []string, in io.Reader, out, err io.Writer) int {
+	logging.Disable() // what go-redis logs is in the errors, too
+	a := &app{in: in, out: out, err: err}
+	defer a.close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	root := a.root()
+	root.SetArgs(args)
+	failed := root.ExecuteContext(ctx)
+	if failed != nil && !isPrinted(failed) {
+		fmt.Fprintln(err, "qless:", strings.TrimPrefix(failed.Error(), "qless: "))
+	}
+	return statusOf(failed)
+}
+
+func (a *app) root() *cobra.Command {
+	root := group("qless", "See what the queues of a Redis server do, and repair them",
+		a.configCommand(),
+		a.contextCommand(),
+		a.checkCommand(),
+		a.doctorCommand(),
+		a.queueCommand(),
+		a.jobCommand(),
+		a.failedCommand(),
+		a.recurCommand(),
+		a.scheduleCommand(),
+		a.workerCommand(),
+		a.tagCommand(),
+		a.limitCommand(),
+		a.serveCommand(),
+		a.exporterCommand(),
+		a.benchCommand(),
+		a.scriptCommand(),
+		a.versionCommand(),
+		a.statusCommand(),
+		a.tailCommand(),
+		a.topCommand(),
+		a.whyCommand(),
+	)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.redis, "redis", "", "URL of the server (default $QLESS_REDIS_URL)")
+	flags.StringVar(&a.namespace, "namespace", "",
+		`prefix of the keys (default $QLESS_NAMESPACE, or "ql:")`)
+	flags.StringVar(&a.context, "context", "",
+		"name of a server and a namespace, from qless context (default $QLESS_CONTEXT)")
+	flags.DurationVar(&a.timeout, "timeout", 30*time.Second,
+		"how long the server may take, or what waits may wait")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
+	flags.BoolVar(&a.jids, "jids", false, "print only the jids, one a line")
+	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&a.dryRun, "dry-run", false, "tell what would be done, and do nothing")
+	_ = root.RegisterFlagCompletionFunc("context", a.completeContext)
+	checkArguments(root)
+	return root
+}
+
+// group returns a command that only has others below it. Without one of those, it prints its help.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q for %q", args[0], command.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(commands...)
+	return command
+}
+
+// checkArguments has wrong arguments of a command, and of those below it, reported as a wrong use.
+func checkArguments(command *cobra.Command) {
+	if check := command.Args; check != nil {
+		command.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{err}
+			}
+			if err := c.ValidateRequiredFlags(); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, below := range command.Commands() {
+		checkArguments(below)
+	}
+}
+
+// client returns the client of the server that the flags name, and connects at the first call.
+func (a *app) client(ctx context.Context) (*qless.Client, error) {
+	if a.connected != nil {
+		return a.connected, nil
+	}
+	if _, err := a.where(); err != nil {
+		return nil, err
+	}
+	client, err := qless.Dial(ctx, a.redisURL(), a.clientOptions()...)
+	if err != nil {
+		return nil, err
+	}
+	a.connected = client
+	return client, nil
+}
+
+func (a *app) close() {
+	if a.connected != nil {
+		_ = a.connected.Close()
+	}
+}

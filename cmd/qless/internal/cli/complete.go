@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// completionTime is how long a person waits for names after a tab.
+var completionTime = 700 * time.Millisecond
+
+// A nameSource returns names that an argument may have.
+type nameSource func(ctx context.Context, client *qless.Client) ([]string, error)
+
+// completeNames returns names for a shell. Without a server there are none.
+func (a *app) completeNames(source nameSource) cobra.CompletionFunc {
+	return func(
+		command *cobra.Command, args []string, begun string,
+	) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(command.Context(), completionTime)
+		defer cancel()
+		client, err := a.client(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names, err := source(ctx, client)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.DeleteFunc(names, func(name string) bool {
+			return !strings.HasPrefix(name, begun) || slices.Contains(args, name)
+		}), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeEach completes the arguments in their order, each from a source of its own.
+func (a *app) completeEach(sources ...nameSource) cobra.CompletionFunc {
+	return func(
+		command *cobra.Command, args []string, begun string,
+	) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(sources) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.completeNames(sources[len(args)])(command, args, begun)
+	}
+}
+
+// completeFlag completes the value of a flag.
+func (a *app) completeFlag(command *cobra.Command, flag string, source nameSource) {
+	_ = command.RegisterFlagCompletionFunc(flag,
+		func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+			return a.completeNames(source)(c, nil, begun)
+		})
+}
+
+// completeWords completes the value of a flag that is one of some words.
+func completeWords(command *cobra.Command, flag string, words ...string) {
+	_ = command.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// queuesKnown returns the names of the queues.
+func queuesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	queues, err := client.Queues(ctx)
+	names := make([]string, len(queues))
+	for i, queue := range queues {
+		names[i] = queue.Name
+	}
+	return names, err
+}
+
+func groupsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	groups, err := client.FailureGroups(ctx)
+	return slices.Sorted(maps.Keys(groups)), err
+}
+
+func tagsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	page, err := client.Tags(ctx, qless.Range{Limit: 200})
+	return page.Items, err
+}
+
+func workersKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	workers, err := client.Workers(ctx)
+	names := make([]string, len(workers))
+	for i, worker := range workers {
+		names[i] = worker.Name
+	}
+	return names, err
+}
+
+// klassesKnown returns the klasses that workers have handlers for.
+func klassesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	workers, err := client.Workers(ctx)
+	var klasses []string
+	for _, worker := range workers {
+		if worker.Info != nil {
+			klasses = append(klasses, worker.Info.Klasses...)
+		}
+	}
+	slices.Sort(klasses)
+	return slices.Compact(klasses), err
+}
+
+func trackedJIDs(ctx context.Context, client *qless.Client) ([]string, error) {
+	page, err := client.Tracked(ctx, qless.Range{Limit: 200})
+	return page.Items, err
+}
+
+func limitsKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	page, err := client.Limits(ctx, qless.Range{Limit: 200})
+	names := make([]string, len(page.Items))
+	for i, limit := range page.Items {
+		names[i] = limit.Name
+	}
+	return names, err
+}
+
+func schedulesKnown(ctx context.Context, client *qless.Client) ([]string, error) {
+	page, err := client.Schedules(ctx, qless.Range{Limit: 200})
+	names := make([]string, len(page.Items))
+	for i, schedule := range page.Items {
+		names[i] = schedule.ID
+	}
+	return names, err
+}
+
+// recurringJIDs returns the jids of the recurring jobs of all queues.
+func recurringJIDs(ctx context.Context, client *qless.Client) ([]string, error) {
+	queues, err := client.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var jids []string
+	for _, queue := range queues {
+		if queue.Recurring == 0 {
+			continue
+		}
+		first := qless.Range{Limit: 200}
+		page, err := client.Queue(queue.Name).JIDs(ctx, qless.ListRecurring, first)
+		if err != nil {
+			return nil, err
+		}
+		jids = append(jids, page.Items...)
+	}
+	return jids, nil
+}

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	return group("config", "Show and change settings",
+		&cobra.Command{
+			Use:     "ls",
+			Short:   "List the settings that are set or have a default",
+			Example: "  qless config ls\n  qless config ls --json",
+			Args:    cobra.NoArgs,
+			RunE:    a.run(a.listConfig),
+		},
+		&cobra.Command{
+			Use:     "get NAME",
+			Short:   "Print a setting, or its default",
+			Example: "  qless config get heartbeat",
+			Args:    cobra.ExactArgs(1),
+			RunE:    a.run(a.getConfig),
+		},
+		a.configSetCommand(),
+		&cobra.Command{
+			Use:     "unset NAME...",
+			Short:   "Reset settings to their defaults",
+			Example: "  qless config unset heartbeat --yes",
+			Args:    cobra.MinimumNArgs(1),
+			RunE:    a.run(a.unsetConfig),
+		},
+		&cobra.Command{
+			Use:   "dump",
+			Short: "Print the settings, the paused queues and the definitions of limits as JSON",
+			Long: "Print the settings, the paused queues and the definitions of limits as JSON, for\n" +
+				"qless config load. A paused queue that never had a job is not in it.",
+			Example: "  qless config dump > qless.json",
+			Args:    cobra.NoArgs,
+			RunE:    a.run(a.dumpConfig),
+		},
+		a.configLoadCommand(),
+	)
+}
+
+func (a *app) configSetCommand() *cobra.Command {
+	var raw bool
+	command := &cobra.Command{
+		Use:   "set NAME VALUE",
+		Short: "Change a setting",
+		Long: "Change a setting. Times are in seconds, or like 90s and 2h. A queue has settings of its\n" +
+			"own: NAME-heartbeat, NAME-max-concurrency and NAME-max-rate.",
+		Example: "  qless config set heartbeat 2m --yes\n  qless config set mail-max-concurrency 5",
+		Args:    cobra.ExactArgs(2),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.setConfig(ctx, client, args[0], args[1], raw)
+		}),
+	}
+	command.Flags().BoolVar(&raw, "raw", false, "take any name and value, for other clients")
+	return command
+}
+
+func (a *app) configLoadCommand() *cobra.Command {
+	var clear, raw bool
+	command := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Make settings, paused queues and limits as qless config dump has printed them",
+		Long: "Make settings, paused queues and limits as qless config dump has printed them, and print\n" +
+			"what is changed for that. Whatever is not in the file stays, unless there is --clear: then\n" +
+			"other settings are unset, other queues unpaused and other limits deleted. A part that the\n" +
+			"file does not have at all (settings, paused or limits) is left alone.",
+		Example: "  qless config load qless.json --dry-run\n" +
+			"  qless config dump --context staging | qless config load - --context production --yes",
+		Args: cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.loadConfig(ctx, client, args[0], clear, raw)
+		}),
+	}
+	command.Flags().BoolVar(&clear, "clear", false, "remove what is not in the file")
+	command.Flags().BoolVar(&raw, "raw", false, "take any name of a setting, for other clients")
+	return command
+}
+
+func (a *app) listConfig(ctx context.Context, client *qless.Client, _ []string) error {
+	all, err := client.Config().All(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(all, nil)
+	}
+	defaults, err := defaultSettings(ctx)
+	if err != nil {
+		return err
+	}
+	t := &table{header: []string{"SETTING", "VALUE", "DEFAULT"}}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		standard, found := defaults[name]
+		if !found {
+			standard = "-"
+		}
+		t.add(name, all[name], standard)
+	}
+	return t.write(a.out)
+}
+
+// defaultSettings returns the settings of a namespace where none is set.
+func defaultSettings(ctx context.Context) (map[string]string, error) {
+	empty, err := qlesstest.Start()
+	if err != nil {
+		return nil, err
+	}
+	defer empty.Close()
+	return empty.Client().Config().All(ctx)
+}
+
+func (a *app) getConfig(ctx context.Context, client *qless.Client, args []string) error {
+	value, err := client.Config().Get(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if value == "" {
+		return &qless.Error{Code: qless.CodeNotFound, Message: args[0] + " is not set"}
+	}
+	if a.json {
+		return a.print(map[string]string{args[0]: value}, nil)
+	}
+	_, err = fmt.Fprintln(a.out, value)
+	return err
+}
+
+func (a *app) setConfig(
+	ctx context.Context, client *qless.Client, name, value string, raw bool,
+) error {
+	wanted := setting(name, "", value, raw)
+	if err := rehearse(ctx, []configChange{wanted}); err != nil {
+		return err
+	}
+	if goOn, err := a.confirm(fmt.Sprintf("set %s to %s", name, value)); !goOn {
+		return err
+	}
+	return wanted.make(ctx, client)
+}
+
+func (a *app) unsetConfig(ctx context.Context, client *qless.Client, names []string) error {
+	if goOn, err := a.confirm("unset " + text.Count(len(names), "setting")); !goOn {
+		return err
+	}
+	for _, name := range names {
+		if err := client.Config().Unset(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settingValue is what a person writes: seconds also as 90s or 2h.
+func settingValue(name, text string) any {
+	_, notNumber := strconv.ParseFloat(text, 64)
+	d, notTime := time.ParseDuration(text)
+	if name != qless.ConfigApplication && notNumber != nil && notTime == nil {
+		return d
+	}
+	return text
+}
+
+func (a *app) dumpConfig(ctx context.Context, client *qless.Client, _ []string) error {
+	dump, err := dumpOf(ctx, client)
+	if err != nil {
+		return err
+	}
+	a.json = true
+	return a.print(dump, nil)
+}
+
+func (a *app) loadConfig(
+	ctx context.Context, client *qless.Client, path string, clear, raw bool,
+) error {
+	wanted, err := a.readDump(path)
+	if err != nil {
+		return err
+	}
+	changes, err := changesTo(ctx, client, wanted, clear, raw)
+	if err != nil {
+		return err
+	}
+	if err := rehearse(ctx, changes); err != nil {
+		return err
+	}
+	if err := a.printChanges(changes); err != nil || len(changes) == 0 {
+		return err
+	}
+	if goOn, err := a.confirm("make " + text.Count(len(changes), "change")); !goOn {
+		return err
+	}
+	for i, c := range changes {
+		if err := c.make(ctx, client); err != nil {
+			return fmt.Errorf("%d of %s made: %w", i, text.Count(len(changes), "change"), err)
+		}
+	}
+	return nil
+}
+
+func (a *app) printChanges(changes []configChange) error {
+	return a.print(changes, func() *table {
+		t := &table{header: []string{"CHANGE", "NAME", "FROM", "TO"}, empty: "nothing to change"}
+		for _, c := range changes {
+			t.add(c.Action, c.Name, c.From, c.To)
+		}
+		return t
+	})
+}
+
+// rehearse makes changes in memory, so that one that can't be is found before any is made.
+func rehearse(ctx context.Context, changes []configChange) error {
+	stage, err := qlesstest.Start()
+	if err != nil {
+		return err
+	}
+	defer stage.Close()
+	for _, c := range changes {
+		if err := c.make(ctx, stage.Client()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open opens a file to be read, or the standard input for "-".
+func (a *app) open(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(a.in), nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return file, nil
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+// confirm reports whether to go on with what changes things, such as "cancel 3 jobs". It asks on a
+// terminal. Elsewhere, what --yes does not confirm is an error.
+func (a *app) confirm(what string) (bool, error) {
+	switch {
+	case a.dryRun:
+		fmt.Fprintf(a.err, "would %s\n", what)
+		return false, nil
+	case a.yes:
+		return true, nil
+	case !text.IsTerminal(a.in) || !text.IsTerminal(a.err):
+		return false, usageError{fmt.Errorf("this would %s: confirm it with --yes", what)}
+	}
+	a.watch.stop()
+	defer a.watch.resume()
+	fmt.Fprintf(a.err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), what[1:])
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true, nil
+	}
+	fmt.Fprintln(a.err, "nothing was done")
+	return false, nil
+}
+
+// goOn reports whether to do what nobody has to confirm: unless it is only to be told.
+func (a *app) goOn(format string, values ...any) bool {
+	if a.dryRun {
+		fmt.Fprintf(a.err, "would "+format+"\n", values...)
+	}
+	return !a.dryRun
+}
+
+// say tells what was done.
+func (a *app) say(format string, values ...any) {
+	fmt.Fprintf(a.err, format+"\n", values...)
+}

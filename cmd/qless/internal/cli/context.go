@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) contextCommand() *cobra.Command {
+	return group("context", "Name the servers that you work with",
+		&cobra.Command{
+			Use:     "ls",
+			Short:   "List the contexts",
+			Example: "  qless context ls",
+			Args:    cobra.NoArgs,
+			RunE:    func(*cobra.Command, []string) error { return a.listContexts() },
+		},
+		&cobra.Command{
+			Use:               "show [NAME]",
+			Short:             "Show a context, or the server that commands use now, and who named it",
+			Example:           "  qless context show\n  qless context show production",
+			Args:              cobra.MaximumNArgs(1),
+			ValidArgsFunction: a.completeContext,
+			RunE:              func(_ *cobra.Command, args []string) error { return a.showContext(args) },
+		},
+		a.contextSetCommand(),
+		a.contextUseCommand(),
+		&cobra.Command{
+			Use:               "rm NAME",
+			Short:             "Remove a context",
+			Example:           "  qless context rm staging --yes",
+			Args:              cobra.ExactArgs(1),
+			ValidArgsFunction: a.completeContext,
+			RunE:              func(_ *cobra.Command, args []string) error { return a.removeContext(args[0]) },
+		},
+	)
+}
+
+func (a *app) contextSetCommand() *cobra.Command {
+	var description string
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Add a context, or change one",
+		Long: "Add a context, or change one, with the URL of --redis, the prefix of --namespace, and a\n" +
+			"description. What is not given stays as it was. With --redis -, the URL is read from the\n" +
+			"standard input, so that its password is in no history of a shell.",
+		Example: "  qless context set production --redis rediss://ops@redis.internal:6380 \\\n" +
+			"    --description 'look, but do not touch'\n" +
+			"  pass redis/production | qless context set production --redis -",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeContext,
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.setContext(command, args[0], description)
+		},
+	}
+	command.Flags().StringVar(&description, "description", "", "what to remember about it")
+	return command
+}
+
+func (a *app) contextUseCommand() *cobra.Command {
+	var none bool
+	command := &cobra.Command{
+		Use:               "use NAME",
+		Short:             "Have further commands use a context, unless a flag or the environment names a server",
+		Example:           "  qless context use staging\n  qless context use --none",
+		ValidArgsFunction: a.completeContext,
+		Args: func(_ *cobra.Command, args []string) error {
+			if none != (len(args) == 0) || len(args) > 1 {
+				return errors.New("want the name of one context, or --none")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.useContext(strings.Join(args, ""))
+		},
+	}
+	command.Flags().BoolVar(&none, "none", false, "use none of them any more")
+	return command
+}
+
+// A shownContext is what is printed about a context.
+type shownContext struct {
+	Name        string `json:"name,omitempty"`
+	Current     bool   `json:"current"`
+	Redis       string `json:"redis"` // without its password
+	Namespace   string `json:"namespace"`
+	Description string `json:"description,omitempty"`
+	From        string `json:"from,omitempty"` // who named the server
+}
+
+func (f *contextFile) shown(name string) shownContext {
+	c := f.Contexts[name]
+	return shownContext{
+		Name: name, Current: name == f.Current, Redis: masked(c.Redis),
+		Namespace: cmp.Or(c.Namespace, qless.DefaultNamespace), Description: c.Description,
+	}
+}
+
+func (a *app) listContexts() error {
+	file, err := a.loadContexts()
+	if err != nil {
+		return err
+	}
+	list := []shownContext{}
+	for _, name := range file.names() {
+		list = append(list, file.shown(name))
+	}
+	return a.print(list, func() *table {
+		t := &table{
+			header: []string{"", "CONTEXT", "REDIS", "NAMESPACE", "DESCRIPTION"},
+			empty:  "no contexts",
+		}
+		for _, c := range list {
+			mark := ""
+			if c.Current {
+				mark = "*"
+			}
+			t.add(mark, c.Name, c.Redis, c.Namespace, c.Description)
+		}
+		return t
+	})
+}
+
+func (a *app) showContext(args []string) error {
+	shown, err := a.contextOrPlace(args)
+	if err != nil {
+		return err
+	}
+	return a.print(shown, func() *table {
+		t := &table{header: []string{"FIELD", "VALUE"}}
+		for _, row := range [][2]string{
+			{"context", shown.Name}, {"redis", shown.Redis}, {"namespace", shown.Namespace},
+			{"description", shown.Description}, {"named by", shown.From},
+		} {
+			if row[1] != "" {
+				t.add(row[0], row[1])
+			}
+		}
+		return t
+	})
+}
+
+// contextOrPlace returns the context that is named, or the server that commands use.
+func (a *app) contextOrPlace(args []string) (shownContext, error) {
+	if len(args) == 0 {
+		where, err := a.where()
+		return shownContext{
+			Redis: masked(cmp.Or(where.redis, defaultURL)), From: where.from,
+			Namespace: cmp.Or(where.namespace, qless.DefaultNamespace),
+		}, err
+	}
+	file, err := a.loadContexts()
+	if err != nil {
+		return shownContext{}, err
+	}
+	if _, found := file.Contexts[args[0]]; !found {
+		return shownContext{}, noContext(args[0])
+	}
+	return file.shown(args[0]), nil
+}
+
+func (a *app) setContext(command *cobra.Command, name, description string) error {
+	if strings.TrimSpace(name) != name || name == "" {
+		return usageError{errors.New("a context needs a name, without spaces around it")}
+	}
+	file, err := a.loadContexts()
+	if err != nil {
+		return err
+	}
+	c, found := file.Contexts[name]
+	if a.redis == "-" {
+		if a.redis, err = firstLine(a.in); err != nil {
+			return err
+		}
+	}
+	c.Redis = cmp.Or(a.redis, c.Redis)
+	if err := checkURL(c.Redis); err != nil {
+		return usageError{err}
+	}
+	if command.Flags().Changed("namespace") {
+		c.Namespace = a.namespace
+	}
+	if command.Flags().Changed("description") {
+		c.Description = description
+	}
+	verb := "added"
+	if found {
+		verb = "changed"
+	}
+	file.Contexts[name] = c
+	return a.saveContexts(file, verb+" context "+name)
+}
+
+// checkURL refuses what can't be the URL of a server.
+func checkURL(redis string) error {
+	parsed, err := url.Parse(redis)
+	switch {
+	case redis == "":
+		return errors.New("a context needs the URL of a server: add --redis")
+	case err != nil:
+		return errors.New("the URL can't be read: is there a special character in the password? " +
+			"write it percent-encoded, as in %2F")
+	case !slices.Contains([]string{"redis", "rediss", "unix"}, parsed.Scheme):
+		return errors.New("the scheme of the URL must be redis, rediss or unix")
+	}
+	return nil
+}
+
+func firstLine(in io.Reader) (string, error) {
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	return strings.TrimSpace(line), nil
+}
+
+func (a *app) useContext(name string) error {
+	file, err := a.loadContexts()
+	if err != nil {
+		return err
+	}
+	if _, found := file.Contexts[name]; !found && name != "" {
+		return noContext(name)
+	}
+	file.Current = name
+	if name == "" {
+		return a.saveContexts(file, "no context is in use")
+	}
+	return a.saveContexts(file, "using context "+name)
+}
+
+func (a *app) removeContext(name string) error {
+	file, err := a.loadContexts()
+	if err != nil {
+		return err
+	}
+	if _, found := file.Contexts[name]; !found {
+		return noContext(name)
+	}
+	if goOn, err := a.confirm("remove context " + name); !goOn {
+		return err
+	}
+	delete(file.Contexts, name)
+	if file.Current == name {
+		file.Current = ""
+	}
+	return a.saveContexts(file, "removed context "+name)
+}
+
+func (a *app) saveContexts(file *contextFile, done string) error {
+	if a.dryRun {
+		fmt.Fprintln(a.err, "nothing was written")
+		return nil
+	}
+	if err := file.save(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.err, done)
+	return nil
+}
+
+func (a *app) completeContext(
+	_ *cobra.Command, args []string, _ string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	file, err := a.loadContexts()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return file.names(), cobra.ShellCompDirectiveNoFileComp
+}

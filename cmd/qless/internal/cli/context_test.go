@@ -1,0 +1,179 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// A desk is where a person works: a home, and an environment that names no server.
+type desk struct {
+	*env
+	home  string
+	extra []string
+}
+
+func newDesk(t *testing.T) *desk {
+	return &desk{env: newEnv(t), home: t.TempDir()}
+}
+
+func (d *desk) environment() []string {
+	return append([]string{asProgram + "=1", noSleep, "HOME=" + d.home}, d.extra...)
+}
+
+func (d *desk) run(input string, args ...string) run {
+	d.t.Helper()
+	command := d.command(args...)
+	command.Env = d.environment()
+	return d.finish(command, input)
+}
+
+func (d *desk) ok(args ...string) run {
+	d.t.Helper()
+	r := d.run("", args...)
+	require.Equal(d.t, 0, r.status, r.errors)
+	return r
+}
+
+func (d *desk) file() string {
+	return filepath.Join(d.home, ".config", "qless", "contexts.json")
+}
+
+func TestAContextNamesAServerAndANamespace(t *testing.T) {
+	d := newDesk(t)
+	require.Equal(t, "no contexts\n", d.ok("context", "ls").out)
+	d.ok("context", "set", "here", "--redis", d.url, "--namespace", "mine:")
+	mine, err := qless.New(d.Redis(), qless.WithNamespace("mine:"))
+	require.NoError(t, err)
+	_, err = mine.Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	require.Contains(t, d.ok("queue", "ls", "--context", "here").out, "mail")
+	require.Equal(t, "no queues\n", d.ok("queue", "ls", "--redis", d.url).out)
+	info, err := os.Stat(d.file())
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestAFlagComesBeforeTheEnvironmentAndThatBeforeTheContextInUse(t *testing.T) {
+	d := newDesk(t)
+	for _, name := range []string{"a", "b", "c"} {
+		d.ok("context", "set", name, "--redis", "redis://"+name, "--namespace", name+":")
+	}
+	show := func(args ...string) string {
+		var shown struct{ Redis, Namespace, From string }
+		text := d.ok(append(args, "context", "show", "--json")...).out
+		require.NoError(t, json.Unmarshal([]byte(text), &shown))
+		return shown.Redis + " " + shown.Namespace
+	}
+	require.Equal(t, "redis://localhost:6379 ql:", show())
+	d.ok("context", "use", "a")
+	require.Equal(t, "redis://a a:", show())
+	d.extra = []string{"QLESS_NAMESPACE=env:"}
+	require.Equal(t, "redis://a env:", show())
+	d.extra = []string{"QLESS_CONTEXT=b"}
+	require.Equal(t, "redis://b b:", show())
+	require.Equal(t, "redis://b flag:", show("--namespace", "flag:"))
+	require.Equal(t, "redis://c c:", show("--context", "c"))
+	require.Equal(t, "redis://d ql:", show("--redis", "redis://d"))
+	d.extra = []string{"QLESS_REDIS_URL=redis://e", "QLESS_NAMESPACE=env:"}
+	require.Equal(t, "redis://e env:", show(), "the namespace of a context goes with its server")
+	require.Equal(t, "redis://c c:", show("--context", "c"))
+	d.ok("context", "use", "--none")
+	d.extra = nil
+	require.Equal(t, "redis://localhost:6379 ql:", show())
+}
+
+func TestTwoNamesOfAServerAreOneTooMany(t *testing.T) {
+	d := newDesk(t)
+	d.ok("context", "set", "a", "--redis", "redis://a")
+	require.Equal(t, 2, d.run("", "queue", "ls", "--context", "a", "--redis", "redis://b").status)
+	d.extra = []string{"QLESS_CONTEXT=a", "QLESS_REDIS_URL=redis://b"}
+	for _, args := range []string{"queue ls", "serve workq", "serve lmstfy"} {
+		r := d.run("", strings.Fields(args)...)
+		require.Equal(t, 2, r.status, args)
+		require.Contains(t, r.errors, "QLESS_CONTEXT", args)
+	}
+}
+
+func TestNoPasswordIsPrinted(t *testing.T) {
+	d := newDesk(t)
+	r := d.run("rediss://ops:secret@redis.internal:6380/2\n",
+		"context", "set", "production", "--redis", "-", "--description", "look, but do not touch")
+	require.Equal(t, run{0, "", "added context production\n"}, r)
+	text, err := os.ReadFile(d.file())
+	require.NoError(t, err)
+	require.Contains(t, string(text), "secret", "it is needed to connect")
+	d.ok("context", "set", "staging", "--redis", "redis://:secret@staging", "--namespace", "{s}:ql:")
+	d.ok("context", "use", "staging")
+
+	all := d.ok("context", "ls").out
+	golden(t, "context_ls.txt", all)
+	golden(t, "context_show.txt", d.ok("context", "show", "production").out)
+	all += d.ok("context", "show").out + d.ok("context", "ls", "--json").out
+	for _, args := range []string{
+		"context set x --redis redis://:secret%zz@h", "context set x --redis http://:secret@h",
+		"queue ls --redis redis://:secret%zz@h", "context show --redis redis://:secret%zz@h",
+	} {
+		r := d.run("", strings.Fields(args)...)
+		all += r.out + r.errors
+	}
+	require.NoError(t, os.WriteFile(d.file(), []byte(`{"contexts": {"x": {"redis": "secret`), 0o600))
+	r = d.run("", "queue", "ls")
+	require.Equal(t, 1, r.status)
+	require.NotContains(t, all+r.errors, "secret")
+	require.Contains(t, r.errors, "no JSON")
+}
+
+func TestAContextIsRemovedOnlyWhenConfirmed(t *testing.T) {
+	d := newDesk(t)
+	d.ok("context", "set", "a", "--redis", "redis://a")
+	d.ok("context", "use", "a")
+	require.Equal(t, 3, d.run("", "context", "use", "b").status)
+	require.Equal(t, 3, d.run("", "context", "rm", "b", "--yes").status)
+	require.Equal(t, 3, d.run("", "context", "show", "b").status)
+	require.Equal(t, 3, d.run("", "queue", "ls", "--context", "b").status)
+	require.Equal(t, 2, d.run("y\n", "context", "rm", "a").status)
+	require.Equal(t, run{0, "", "would remove context a\n"}, d.run("", "context", "rm", "a", "--dry-run"))
+
+	command := d.command("context", "rm", "a")
+	command.Env = d.environment()
+	screen, status := d.typing(command).typed("n\n")
+	require.Equal(t, 0, status)
+	require.Contains(t, screen, "Remove context a? [y/N]")
+	require.Contains(t, d.ok("context", "ls").out, "redis://a")
+
+	command = d.command("context", "rm", "a")
+	command.Env = d.environment()
+	_, status = d.typing(command).typed("y\n")
+	require.Equal(t, 0, status)
+	require.Equal(t, "no contexts\n", d.ok("context", "ls").out)
+	require.Contains(t, d.ok("context", "show").out, "localhost", "it is in use no more")
+}
+
+func TestTheFolderOfContextsIsThatOfXDG(t *testing.T) {
+	d := newDesk(t)
+	folder := t.TempDir()
+	d.extra = []string{"XDG_CONFIG_HOME=" + folder}
+	d.ok("context", "set", "a", "--redis", "redis://a")
+	require.FileExists(t, filepath.Join(folder, "qless", "contexts.json"))
+	left, err := os.ReadDir(filepath.Join(folder, "qless"))
+	require.NoError(t, err)
+	require.Len(t, left, 1, "no draft is left behind")
+	require.Equal(t, "a\n:4\n", d.ok("__complete", "context", "use", "").out)
+}
+
+func TestWithoutAHomeThereAreNoContexts(t *testing.T) {
+	d := newDesk(t)
+	command := d.command("queue", "ls", "--redis", d.url)
+	command.Env = []string{asProgram + "=1", noSleep}
+	require.Equal(t, 0, d.finish(command, "").status)
+	command = d.command("context", "set", "a", "--redis", "redis://a")
+	command.Env = []string{asProgram + "=1", noSleep}
+	require.Equal(t, 1, d.finish(command, "").status)
+}

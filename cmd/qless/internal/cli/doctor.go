@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/units"
+)
+
+// shownFindings is how many findings of each kind are printed.
+const shownFindings = 10
+
+// errBroken is why the status is 1 when something is broken. What is broken has been printed.
+var errBroken = errors.New("something is broken")
+
+// An exam looks for damage, and prints what it finds.
+type exam struct {
+	*app
+	fix     bool
+	pause   time.Duration
+	style   text.Style
+	live    bool // a person sees the progress
+	rdb     *redis.Client
+	options doctor.Options
+}
+
+// An examResult is what was found, and what was repaired.
+type examResult struct {
+	*doctor.Report
+	Fixed []doctor.Finding `json:"fixed"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	e := &exam{app: a}
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for damage in the namespace and at the server, and repair it",
+		Long: "Look at everything in the namespace, at the settings and at the server, and tell what\n" +
+			"is wrong. It changes nothing unless --fix is given, which asks first. The status is 1 if\n" +
+			"something is broken.\n\n" +
+			"It may run on a server that is in use: about 10 commands for each job, a few hundred keys\n" +
+			"at a time, with a pause after each (--pause). It says first how long it will take.",
+		Example: "  qless doctor\n  qless doctor --json | jq -r '.findings[].sentence'\n" +
+			"  qless doctor --fix --dry-run\n  qless doctor --fix --yes",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return e.run(command.Context()) },
+	}
+	command.Flags().BoolVar(&e.fix, "fix", false, "repair what can be repaired, after a question")
+	command.Flags().DurationVar(&e.pause, "pause", time.Millisecond,
+		"how long to wait after each step")
+	return command
+}
+
+func (e *exam) run(ctx context.Context) error {
+	if err := e.connect(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = e.rdb.Close() }()
+	report, err := e.examine(ctx)
+	if err != nil {
+		return err
+	}
+	result := examResult{report, []doctor.Finding{}}
+	if !e.json {
+		e.showFindings(report)
+	}
+	if e.fix {
+		if result.Fixed, err = e.repair(ctx, report); err != nil {
+			return err
+		}
+	}
+	if e.json {
+		if err := e.print(result, nil); err != nil {
+			return err
+		}
+	}
+	if isBroken(&result) {
+		return errBroken
+	}
+	return nil
+}
+
+// connect connects to the server, which the client of the other commands has checked.
+func (e *exam) connect(ctx context.Context) error {
+	connecting, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	client, err := e.client(connecting)
+	if err != nil {
+		return err
+	}
+	if e.rdb, err = e.redisClient(); err != nil {
+		return err
+	}
+	e.style = text.StyleOf(e.out)
+	e.live = text.IsTerminal(e.err)
+	if e.pause == 0 {
+		e.pause = -1 // none
+	}
+	e.options = doctor.Options{Namespace: client.Namespace(), Pause: e.pause}
+	return nil
+}
+
+// redisClient returns a go-redis client of the server, for what the API has no method for.
+func (a *app) redisClient() (*redis.Client, error) {
+	options, err := redis.ParseURL(a.redisURL())
+	if err != nil {
+		return nil, errors.New("the URL can't be used") // it may have a password in it
+	}
+	options.ContextTimeoutEnabled = true
+	return redis.NewClient(options), nil
+}
+
+func (e *exam) examine(ctx context.Context) (*doctor.Report, error) {
+	estimate, err := doctor.EstimateExam(ctx, e.rdb, e.options)
+	if err != nil {
+		return nil, err
+	}
+	if !e.json {
+		fmt.Fprintf(e.err, "%s to look at, which takes about %s\n",
+			text.Count(estimate.Keys, "key"), units.Age(max(estimate.Took, time.Second)))
+	}
+	options := e.options
+	if e.live && !e.json {
+		options.Progress = e.showProgress
+	}
+	report, err := doctor.Examine(ctx, e.rdb, options)
+	if options.Progress != nil {
+		fmt.Fprint(e.err, "\r\x1b[K")
+	}
+	return report, err
+}
+
+func (e *exam) showProgress(p doctor.Progress) {
+	fmt.Fprintf(e.err, "\r\x1b[K%d of %s, %s, %s", p.Keys, text.Count(p.Total, "key"),
+		text.Count(p.Jobs, "job"), text.Count(p.Findings, "finding"))
+}
+
+// A kindOfFinding is the findings of a kind.
+type kindOfFinding struct {
+	kind     doctor.Kind
+	findings []doctor.Finding
+}
+
+// byKind groups findings by kind: what is broken first, then the most numerous.
+func byKind(findings []doctor.Finding) []kindOfFinding {
+	var groups []kindOfFinding
+	for _, f := range findings {
+		i := slices.IndexFunc(groups, func(k kindOfFinding) bool { return k.kind == f.Kind })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, kindOfFinding{kind: f.Kind})
+		}
+		groups[i].findings = append(groups[i].findings, f)
+	}
+	slices.SortStableFunc(groups, func(a, b kindOfFinding) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.findings), len(a.findings)),
+			cmp.Compare(a.kind, b.kind))
+	})
+	return groups
+}
+
+// rank is 0 for what is broken.
+func rank(k kindOfFinding) int {
+	if k.findings[0].Severity == doctor.Broken {
+		return 0
+	}
+	return 1
+}
+
+func (e *exam) showFindings(report *doctor.Report) {
+	fmt.Fprintf(e.out, "namespace %s  %s, %s, in %s\n", text.Clean(report.Namespace),
+		text.Count(report.Jobs, "job"), text.Count(report.Keys, "key"), units.Age(report.Took))
+	for _, group := range byKind(report.Findings) {
+		e.showKind(group)
+	}
+	for _, skipped := range report.Skipped {
+		fmt.Fprintf(e.out, "\nnot checked: %s\n", text.Clean(skipped))
+	}
+	switch {
+	case report.Truncated:
+		fmt.Fprintln(e.out, "\nthere is more of it")
+	case len(report.Findings) == 0:
+		fmt.Fprintln(e.out, e.style.Green("nothing is wrong"))
+	}
+}
+
+func (e *exam) showKind(group kindOfFinding) {
+	first := group.findings[0]
+	paint := e.style.Yellow
+	if first.Severity == doctor.Broken {
+		paint = e.style.Red
+	}
+	head := fmt.Sprintf("%s, %s", group.kind, first.Severity)
+	if first.Fixable {
+		head += ", can be repaired"
+	}
+	fmt.Fprintf(e.out, "\n%s\n", paint(fmt.Sprintf("%d %s", len(group.findings), head)))
+	for i, f := range group.findings {
+		if i == shownFindings {
+			fmt.Fprintf(e.out, "  and %d more\n", len(group.findings)-i)
+			return
+		}
+		fmt.Fprintf(e.out, "  %s\n", text.Clean(f.Sentence))
+	}
+}
+
+// repair repairs what can be repaired, after a question, and says what it did.
+func (e *exam) repair(ctx context.Context, report *doctor.Report) ([]doctor.Finding, error) {
+	fixable := slices.DeleteFunc(slices.Clone(report.Findings), func(f doctor.Finding) bool {
+		return !f.Fixable
+	})
+	none := []doctor.Finding{}
+	if len(fixable) == 0 {
+		fmt.Fprintln(e.err, "there is nothing to repair")
+		return none, nil
+	}
+	if goOn, err := e.confirm("repair " + text.Count(len(fixable), "finding")); !goOn {
+		return none, err
+	}
+	fixed, err := doctor.Fix(ctx, e.rdb, e.options, fixable...)
+	if !e.json {
+		for _, f := range fixed {
+			fmt.Fprintf(e.out, "repaired: %s\n", text.Clean(f.Sentence))
+		}
+	}
+	fmt.Fprintf(e.err, "%d of %s repaired\n", len(fixed), text.Count(len(fixable), "finding"))
+	return append(none, fixed...), err
+}
+
+// isBroken reports whether something is broken that was not repaired.
+func isBroken(r *examResult) bool {
+	return slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool {
+		return f.Severity == doctor.Broken && !slices.Contains(r.Fixed, f)
+	})
+}

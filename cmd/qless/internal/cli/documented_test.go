@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// word matches an argument as a shell takes it, which may be quoted, or be a command of its own.
+var word = regexp.MustCompile(`'[^']*'|\$\([^)]*\)|[^\s']+`)
+
+// programs returns the runs of the program that lines of a shell contain, as arguments.
+func programs(text string) (runs [][]string) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+		var run []string
+		inside := false
+		for _, argument := range append(word.FindAllString(line, -1), ";") {
+			switch {
+			case strings.HasPrefix(argument, "#") || strings.ContainsAny(argument, "|&;<>") &&
+				!strings.HasPrefix(argument, "'") && !strings.HasPrefix(argument, "$"):
+				if inside {
+					runs = append(runs, run)
+				}
+				run, inside = nil, false
+			case inside:
+				run = append(run, strings.Trim(argument, "'"))
+			case argument == "qless" || argument == "./cmd/qless":
+				inside = true
+			}
+			if strings.HasPrefix(argument, "#") {
+				break
+			}
+		}
+	}
+	return runs
+}
+
+// check has the program parse its arguments, and do nothing.
+func check(args []string) error {
+	command, rest, err := (&app{out: io.Discard, err: io.Discard}).root().Find(args)
+	if err != nil {
+		return err
+	}
+	if !command.Runnable() || command.HasSubCommands() && len(rest) > 0 && rest[0][0] != '-' {
+		return fmt.Errorf("there is no such command")
+	}
+	if err := command.ParseFlags(rest); err != nil {
+		return err
+	}
+	if err := command.ValidateRequiredFlags(); err != nil {
+		return err
+	}
+	return command.ValidateArgs(command.Flags().Args())
+}
+
+func TestProgramsAreFoundInLinesOfAShell(t *testing.T) {
+	require.Equal(t, [][]string{{"queue", "ls"}, {"job", "put", "-", `{"a": 1}`}, {"job", "show"}},
+		programs("$ qless queue ls | qless job put - '{\"a\": 1}' # qless nothing\nx\nqless job show > f\n"))
+	require.Error(t, check([]string{"queue", "nonsense"}))
+	require.Error(t, check([]string{"queue", "ls", "--nonsense"}))
+	require.Error(t, check([]string{"queue", "pause"}))
+	require.NoError(t, check([]string{"queue", "pause", "mail", "--yes"}))
+}
+
+func TestCommandsOfThePagesExist(t *testing.T) {
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	require.NoError(t, err)
+	block := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	found := 0
+	for _, page := range append(pages, "../../../../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, lines := range block.FindAllStringSubmatch(string(text), -1) {
+			if lines[1] != "" && lines[1] != "sh" {
+				continue
+			}
+			for _, run := range programs(lines[2]) {
+				found++
+				require.NoError(t, check(run), "%s: qless %s", page, strings.Join(run, " "))
+			}
+		}
+	}
+	require.Greater(t, found, 100)
+}
+
+func TestExamplesOfCommandsExist(t *testing.T) {
+	var walk func(command *cobra.Command)
+	walk = func(command *cobra.Command) {
+		for _, run := range programs(command.Example) {
+			require.NoError(t, check(run), "%s: qless %s", command.CommandPath(), strings.Join(run, " "))
+		}
+		for _, below := range command.Commands() {
+			walk(below)
+		}
+	}
+	walk((&app{out: io.Discard, err: io.Discard}).root())
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/qless/qless-go"
+)
+
+// A dump is what a namespace has beside jobs. A part that is nil is not known.
+type dump struct {
+	Settings map[string]string  `json:"settings"`
+	Paused   []string           `json:"paused"`
+	Limits   []qless.NamedLimit `json:"limits"`
+}
+
+func dumpOf(ctx context.Context, client *qless.Client) (dump, error) {
+	settings, err := client.Config().All(ctx)
+	if err != nil {
+		return dump{}, err
+	}
+	queues, err := client.Queues(ctx)
+	if err != nil {
+		return dump{}, err
+	}
+	limits, err := client.Limits(ctx, qless.Range{Limit: -1})
+	if err != nil {
+		return dump{}, err
+	}
+	d := dump{Settings: settings, Paused: []string{}, Limits: limits.Items}
+	for _, q := range queues {
+		if q.Paused {
+			d.Paused = append(d.Paused, q.Name)
+		}
+	}
+	slices.Sort(d.Paused)
+	return d, nil
+}
+
+func (a *app) readDump(path string) (dump, error) {
+	file, err := a.open(path)
+	if err != nil {
+		return dump{}, err
+	}
+	defer func() { _ = file.Close() }()
+	decoder := json.NewDecoder(file)
+	decoder.DisallowUnknownFields()
+	var d dump
+	if err := decoder.Decode(&d); err != nil {
+		return dump{}, usageError{fmt.Errorf("%s is no dump: %w", path, err)}
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return dump{}, usageError{fmt.Errorf("%s has more than one dump", path)}
+	}
+	return d, nil
+}
+
+// A configChange is a step from what a namespace has to what it is to have.
+type configChange struct {
+	Action string `json:"action"`
+	Name   string `json:"name"`
+	From   string `json:"from,omitempty"`
+	To     string `json:"to,omitempty"`
+
+	make func(ctx context.Context, client *qless.Client) error
+}
+
+// changesTo returns what has to be changed for a dump to hold, in an order in which no queue runs
+// jobs meanwhile that is to be paused.
+func changesTo(
+	ctx context.Context, client *qless.Client, wanted dump, clear, raw bool,
+) ([]configChange, error) {
+	there, err := dumpOf(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := defaultSettings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes := []configChange{}
+	for _, queue := range slices.Sorted(slices.Values(wanted.Paused)) {
+		counts, err := client.Queue(queue).Counts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !counts.Paused {
+			changes = append(changes, pausing(queue))
+		}
+	}
+	changes = append(changes, settingChanges(there.Settings, wanted.Settings, defaults, clear, raw)...)
+	changes = append(changes, limitChanges(there.Limits, wanted.Limits, clear)...)
+	if clear && wanted.Paused != nil {
+		for _, queue := range there.Paused {
+			if !slices.Contains(wanted.Paused, queue) {
+				changes = append(changes, unpausing(queue))
+			}
+		}
+	}
+	return changes, nil
+}
+
+func settingChanges(there, wanted, defaults map[string]string, clear, raw bool) []configChange {
+	var changes []configChange
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if there[name] != wanted[name] {
+			changes = append(changes, setting(name, there[name], wanted[name], raw))
+		}
+	}
+	if !clear || wanted == nil {
+		return changes
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if _, found := wanted[name]; !found && there[name] != defaults[name] {
+			changes = append(changes, unsetting(name, there[name], defaults[name]))
+		}
+	}
+	return changes
+}
+
+func limitChanges(there, wanted []qless.NamedLimit, clear bool) []configChange {
+	defined := map[string]qless.LimitConfig{}
+	for _, limit := range there {
+		defined[limit.Name] = limit.Config
+	}
+	var changes []configChange
+	byName := func(a, b qless.NamedLimit) int { return cmp.Compare(a.Name, b.Name) }
+	for _, limit := range slices.SortedFunc(slices.Values(wanted), byName) {
+		old, found := defined[limit.Name]
+		if !found || old != limit.Config {
+			changes = append(changes, defining(limit, limitWords(old)))
+		}
+		delete(defined, limit.Name)
+	}
+	if !clear || wanted == nil {
+		return changes
+	}
+	for _, name := range slices.Sorted(maps.Keys(defined)) {
+		changes = append(changes, deleting(name, limitWords(defined[name])))
+	}
+	return changes
+}
+
+func setting(name, from, to string, raw bool) configChange {
+	return configChange{"set", name, from, to, func(ctx context.Context, client *qless.Client) error {
+		if raw {
+			return client.Config().SetRaw(ctx, name, to)
+		}
+		return client.Config().Set(ctx, name, settingValue(name, to))
+	}}
+}
+
+func unsetting(name, from, to string) configChange {
+	return configChange{"unset", name, from, to, func(ctx context.Context, client *qless.Client) error {
+		return client.Config().Unset(ctx, name)
+	}}
+}
+
+func pausing(queue string) configChange {
+	return configChange{"pause", queue, "", "", func(ctx context.Context, client *qless.Client) error {
+		return client.Queue(queue).Pause(ctx)
+	}}
+}
+
+func unpausing(queue string) configChange {
+	return configChange{"unpause", queue, "", "", func(ctx context.Context, client *qless.Client) error {
+		return client.Queue(queue).Unpause(ctx)
+	}}
+}
+
+func defining(limit qless.NamedLimit, from string) configChange {
+	to := limitWords(limit.Config)
+	return configChange{"define limit", limit.Name, from, to,
+		func(ctx context.Context, client *qless.Client) error {
+			return client.Limit(limit.Name).Set(ctx, limit.Config)
+		}}
+}
+
+func deleting(limit, from string) configChange {
+	return configChange{"delete limit", limit, from, "",
+		func(ctx context.Context, client *qless.Client) error {
+			return client.Limit(limit).Delete(ctx)
+		}}
+}
+
+// limitWords says what a limit allows, such as "5 at a time, 100 per 1m0s".
+func limitWords(config qless.LimitConfig) string {
+	var words []string
+	if config.Concurrency > 0 {
+		words = append(words, fmt.Sprintf("%d at a time", config.Concurrency))
+	}
+	if config.Rate > 0 {
+		words = append(words, fmt.Sprintf("%d per %s", config.Rate, config.Per))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/qless/qless-go"
+)
+
+// What the program's exit status says.
+const (
+	statusDone     = 0
+	statusError    = 1
+	statusUsage    = 2
+	statusNotFound = 3
+	statusRefused  = 4 // by the state of a job
+	statusNoServer = 5
+)
+
+// A usageError says that the program was started with the wrong arguments.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// statusByCode has the status for each code that is not just an error.
+var statusByCode = map[qless.Code]int{
+	qless.CodeInvalid:       statusUsage,
+	qless.CodeNotFound:      statusNotFound,
+	qless.CodeUnavailable:   statusNoServer,
+	qless.CodeExists:        statusRefused,
+	qless.CodeFinished:      statusRefused,
+	qless.CodeFollowed:      statusRefused,
+	qless.CodeHasDependents: statusRefused,
+	qless.CodeLockLost:      statusRefused,
+	qless.CodeNotDepending:  statusRefused,
+	qless.CodeNotFailed:     statusRefused,
+	qless.CodeNotRunning:    statusRefused,
+	qless.CodeNotScheduled:  statusRefused,
+	qless.CodeRunning:       statusRefused,
+	qless.CodeUnfinished:    statusRefused,
+	qless.CodeWrongQueue:    statusRefused,
+}
+
+// statusOf returns the exit status for an error.
+func statusOf(err error) int {
+	var checked checkedError
+	var usage usageError
+	var left leftError
+	var missing missingError
+	var coded *qless.Error
+	switch {
+	case err == nil:
+		return statusDone
+	case errors.As(err, &checked):
+		return checked.status
+	case errors.As(err, &usage):
+		return statusUsage
+	case errors.As(err, &missing):
+		return statusNotFound
+	case errors.As(err, &left):
+		return left.status()
+	case errors.Is(err, context.DeadlineExceeded):
+		return statusNoServer
+	case errors.As(err, &coded):
+		if status, known := statusByCode[coded.Code]; known {
+			return status
+		}
+	}
+	return statusError
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// StopClock has the program run at one time, and wait for completions, unless that is empty.
+func StopClock(text string) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return
+	}
+	now = func() time.Time { return at }
+	completionTime = time.Minute
+	testOptions = []qless.ClientOption{qless.WithClock(now)}
+}
+
+// Root returns the root of all commands.
+func Root() *cobra.Command {
+	return (&app{out: io.Discard, err: io.Discard}).root()
+}
+
+// Short tells a duration.
+func Short(d time.Duration) string { return short(d) }

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) failedCommand() *cobra.Command {
+	return group("failed", "Show failed jobs, and retry or cancel them by group",
+		a.failedListCommand(), a.failedShowCommand(),
+		a.failedRetryCommand(), a.failedCancelCommand())
+}
+
+func (a *app) failedListCommand() *cobra.Command {
+	var flags rangeFlags
+	command := &cobra.Command{
+		Use:   "ls [GROUP]",
+		Short: "List the failure groups, or the failed jobs of one",
+		Example: "  qless failed ls\n  qless failed ls timeout --limit 100\n" +
+			"  qless failed ls timeout --jids",
+		Args: cobra.MaximumNArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			if len(args) == 0 {
+				return a.listGroups(ctx, client, flags.limit)
+			}
+			page, err := client.ListFailed(ctx, args[0], flags.get())
+			if err != nil {
+				return err
+			}
+			return a.printPage(page)
+		}),
+		ValidArgsFunction: a.completeEach(groupsKnown),
+	}
+	flags.add(command)
+	return command
+}
+
+// listGroups lists the failure groups: those with the most jobs first.
+func (a *app) listGroups(ctx context.Context, client *qless.Client, limit int) error {
+	groups, err := client.FailureGroups(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.SortedFunc(maps.Keys(groups), func(x, y string) int {
+		return cmp.Or(groups[y]-groups[x], cmp.Compare(x, y))
+	})
+	shown := part(names, &rangeFlags{limit: limit})
+	maps.DeleteFunc(groups, func(name string, _ int) bool { return !slices.Contains(shown, name) })
+	err = a.print(groups, func() *table {
+		t := &table{header: []string{"GROUP", "JOBS"}, empty: "no failed jobs"}
+		for _, name := range shown {
+			t.add(painted{name, red}, groups[name])
+		}
+		return t
+	})
+	a.footer(len(shown), len(names), "group")
+	return err
+}
+
+func (a *app) failedShowCommand() *cobra.Command {
+	var limit int
+	command := &cobra.Command{
+		Use:     "show GROUP",
+		Short:   "Show of which klasses the failed jobs of a group are, and why they failed",
+		Example: "  qless failed show timeout\n  qless failed show timeout --limit -1 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.showGroup(ctx, client, args[0], limit)
+		}),
+		ValidArgsFunction: a.completeEach(groupsKnown),
+	}
+	command.Flags().IntVar(&limit, "limit", 1000,
+		"how many of the latest jobs to look at, -1 for all")
+	return command
+}
+
+func (a *app) showGroup(
+	ctx context.Context, client *qless.Client, name string, limit int,
+) error {
+	summary, err := client.SummarizeFailures(ctx, name, limit)
+	if err != nil {
+		return err
+	}
+	if summary.Total == 0 {
+		return notFound("group", name)
+	}
+	err = a.print(summary, func() *table {
+		t := &table{header: []string{"KLASS", "JOBS", "FIRST", "LAST", "SAMPLE", "MESSAGE"}}
+		for _, k := range summary.Klasses {
+			t.add(k.Klass, k.Count, since(k.First), since(k.Last), dash(k.Sample), k.Message)
+		}
+		return t
+	})
+	a.footer(summary.Looked, summary.Total, "job")
+	return err
+}
+
+// repairFlags say how many failed jobs of a group are meant.
+type repairFlags struct{ limit int }
+
+func (f *repairFlags) add(command *cobra.Command) {
+	command.Flags().IntVar(&f.limit, "limit", -1,
+		"how many at most, the oldest failures first, -1 for all")
+}
+
+func (a *app) failedRetryCommand() *cobra.Command {
+	var flags repairFlags
+	var options unfailFlags
+	command := &cobra.Command{
+		Use:   "retry GROUP...",
+		Short: "Put the failed jobs of groups back into their queues, the oldest failures first",
+		Example: "  qless failed retry timeout\n  qless failed retry timeout --limit 10 --yes\n" +
+			"  qless failed retry timeout --retries 1 --dry-run",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.repair(ctx, client, args, flags.limit, repair{
+				change: change{verb: "retry", done: "retried"},
+				step: func(ctx context.Context, group string, n int) (qless.BulkResult, error) {
+					return client.Retry(ctx, group, n, options.options()...)
+				},
+			})
+		}),
+		ValidArgsFunction: a.completeNames(groupsKnown),
+	}
+	flags.add(command)
+	options.add(command)
+	return command
+}
+
+func (a *app) failedCancelCommand() *cobra.Command {
+	var flags repairFlags
+	command := &cobra.Command{
+		Use:     "cancel GROUP...",
+		Short:   "Delete the failed jobs of groups, the oldest failures first",
+		Example: "  qless failed cancel timeout\n  qless failed cancel timeout --limit 1000 --yes",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.repair(ctx, client, args, flags.limit, repair{
+				change: change{verb: "cancel", done: "canceled"},
+				step:   client.CancelFailed,
+			})
+		}),
+		ValidArgsFunction: a.completeNames(groupsKnown),
+	}
+	flags.add(command)
+	return command
+}
+
+// A repair changes failed jobs of a group: at most n of them, the oldest first.
+type repair struct {
+	change
+	step func(ctx context.Context, group string, n int) (qless.BulkResult, error)
+}
+
+// repair does so with groups: with as many jobs as they have when it begins.
+func (a *app) repair(
+	ctx context.Context, client *qless.Client, args []string, limit int, r repair,
+) error {
+	names, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	groups, err := client.FailureGroups(ctx)
+	if err != nil {
+		return err
+	}
+	counts, total := make([]int, len(names)), 0
+	for i, name := range names {
+		if counts[i] = groups[name]; groups[name] == 0 {
+			return notFound("group", name)
+		}
+		if limit >= 0 {
+			counts[i] = min(counts[i], limit-total)
+		}
+		total += counts[i]
+	}
+	if goOn, err := a.confirm(r.what(total)); !goOn {
+		return err
+	}
+	sum, err := a.repairAll(ctx, names, counts, total, r)
+	if reported := a.report(r.change, sum); err == nil {
+		err = reported
+	}
+	return err
+}
+
+func (a *app) repairAll(
+	ctx context.Context, names []string, counts []int, total int, r repair,
+) (qless.BulkResult, error) {
+	var sum qless.BulkResult
+	bar := a.newProgress("job", total)
+	defer bar.end()
+	for i, name := range names {
+		for left := counts[i]; left > 0; {
+			a.watch.restart()
+			n := min(left, inPage)
+			done, err := r.step(ctx, name, n)
+			merge(&sum, done)
+			sum.Left = max(len(sum.Errors), done.Left) // each step finds those again that are left
+			bar.reach(sum.Count + sum.Left)
+			if err != nil {
+				return sum, err
+			}
+			if done.Count < n {
+				break // it has looked at all that the group has
+			}
+			left -= n
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+func (a *app) jobCommand() *cobra.Command {
+	command := group("job", "Show, put and change jobs",
+		a.jobShowCommand(), a.jobPutCommand(), a.jobFindCommand(), a.jobListCommand(),
+		a.jobEditCommand(), a.jobGraphCommand(), a.jobWaitCommand())
+	command.AddCommand(a.jobChanges()...)
+	return command
+}
+
+func (a *app) jobShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show JID...",
+		Short: "Show all there is to know about jobs",
+		Example: "  qless job show 4b0f1c\n  qless job show 4b0f1c --json | jq .data\n" +
+			"  qless job find --klass Mail --jids | qless job show -",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.showJobs),
+		ValidArgsFunction: a.completeNames(trackedJIDs),
+	}
+}
+
+func (a *app) showJobs(ctx context.Context, client *qless.Client, args []string) error {
+	jids, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	jobs := []*qless.Job{}
+	for page := range slices.Chunk(jids, inPage) {
+		a.watch.restart()
+		found, err := client.Jobs(ctx, page...)
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, found...)
+	}
+	if err := a.printJobs(ctx, client, jobs, len(jids) == 1 && args[0] != stdin); err != nil {
+		return err
+	}
+	return missing("job", jids, func(yield func(string) bool) {
+		for _, job := range jobs {
+			if !yield(job.JID) {
+				return
+			}
+		}
+	})
+}
+
+// printJobs prints all of some jobs. As JSON, a single one is an object and not an array.
+func (a *app) printJobs(
+	ctx context.Context, client *qless.Client, jobs []*qless.Job, single bool,
+) error {
+	switch {
+	case single && len(jobs) == 0:
+		return nil
+	case a.jids:
+		return a.printFullJobs(jobs)
+	case a.json && single:
+		return a.print(jobs[0], nil)
+	case a.json:
+		return a.print(jobs, nil)
+	}
+	for i, job := range jobs {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		result, err := client.Result(ctx, job.JID)
+		switch {
+		case errors.Is(err, qless.ErrUnfinished), errors.Is(err, qless.ErrNotFound):
+		case err != nil:
+			return err
+		}
+		if err := a.printJob(job, result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) printJob(job *qless.Job, result qless.Result) error {
+	if err := jobTable(job).write(a.out); err != nil {
+		return err
+	}
+	if job.Failure != nil {
+		a.block("failure", job.Failure.Message)
+	}
+	a.block("data", indented(job.Data))
+	if result.Data != nil {
+		a.block("result", indented(result.Data))
+	}
+	if len(job.History) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out, "history:")
+	return history(job).write(a.out)
+}
+
+// block prints several lines below their name.
+func (a *app) block(name, lines string) {
+	fmt.Fprintf(a.out, "%s:\n", name)
+	for line := range strings.SplitSeq(strings.TrimRight(lines, "\n"), "\n") {
+		line = text.Clean(strings.ReplaceAll(line, "\t", "    "))
+		fmt.Fprintln(a.out, strings.TrimRight("  "+line, " "))
+	}
+}
+
+// indented returns JSON in lines, or what is no JSON as it is.
+func indented(data json.RawMessage) string {
+	var text bytes.Buffer
+	if err := json.Indent(&text, data, "", "  "); err != nil {
+		return string(data)
+	}
+	return text.String()
+}
+
+// jobTable returns the fields of a job that it has.
+func jobTable(job *qless.Job) *table {
+	t := &table{}
+	set := func(name, value string) {
+		if value != "" && value != "-" {
+			t.add(name, value)
+		}
+	}
+	set("jid", job.JID)
+	set("klass", job.Klass)
+	set("queue", job.Queue)
+	t.add("state", paintedState(job.State))
+	t.add("priority", job.Priority)
+	t.add("retries", retriesLeft(job.Remaining, job.Retries)+" left")
+	set("worker", job.Worker)
+	set("lock ends", at(job.Expires))
+	set("tags", list(job.Tags))
+	set("tenant", job.Tenant)
+	set("limits", list(job.Limits))
+	set("waits for limit", job.Parked)
+	set("waits for", list(job.Dependencies))
+	set("dependents", list(job.Dependents))
+	set("parents", list(job.Parents))
+	for _, failed := range job.FailedDependencies {
+		set("failed parent", failed.JID+" ("+failed.Group+")")
+	}
+	set("spawned from", job.SpawnedFrom)
+	if job.Tracked {
+		set("tracked", "yes")
+	}
+	set("life ends", at(job.Until))
+	set("lock time", elapsed(job.LockTime))
+	set("run for", elapsed(job.RunFor))
+	if p := job.Progress; p != nil {
+		set("progress", progressText(p))
+	}
+	for _, key := range slices.Sorted(maps.Keys(job.Headers)) {
+		set("header", key+": "+job.Headers[key])
+	}
+	if f := job.Failure; f != nil {
+		t.add("failed as", painted{f.Group, red})
+		set("failed", at(f.When))
+		set("failed by", f.Worker)
+	}
+	return t
+}
+
+func progressText(p *qless.Progress) string {
+	text := fmt.Sprint(p.Done)
+	if p.Total > 0 {
+		text = fmt.Sprintf("%d of %d", p.Done, p.Total)
+	}
+	return strings.TrimSpace(text + " " + p.Note)
+}
+
+func history(job *qless.Job) *table {
+	t := &table{header: []string{"  WHEN", "WHAT", "QUEUE", "WORKER", "DETAILS"}}
+	for _, entry := range job.History {
+		details := entry.Group
+		if entry.Details != nil {
+			text, _ := json.Marshal(entry.Details)
+			details = string(text)
+		}
+		t.add("  "+since(entry.When), entry.What, dash(entry.Queue), dash(entry.Worker),
+			dash(details))
+	}
+	return t
+}
+
+// missing returns an error if there is something that was asked for and not found.
+func missing(noun string, wanted []string, found func(func(string) bool)) error {
+	there := slices.Collect(found)
+	gone := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
+		return slices.Contains(there, name)
+	})
+	if len(gone) == 0 {
+		return nil
+	}
+	return notFound(noun, gone...)
+}
+
+// notFound returns an error with the status of what is not there.
+func notFound(noun string, names ...string) error {
+	for i, name := range names {
+		names[i] = text.Clean(name)
+	}
+	return missingError{fmt.Errorf("no such %s: %s", noun, strings.Join(names, ", "))}
+}
+
+// A missingError says that something is not there.
+type missingError struct{ error }

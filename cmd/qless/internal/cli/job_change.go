@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// jobChanges returns the commands that change jobs that are named.
+func (a *app) jobChanges() []*cobra.Command {
+	return []*cobra.Command{
+		a.jobCancelCommand(), a.jobRetryCommand(), a.jobMoveCommand(), a.jobPromoteCommand(),
+		a.jobTimeoutCommand(), a.jobPriorityCommand(), a.jobTagCommand(), a.jobUntagCommand(),
+		a.jobTrackCommand(), a.jobUntrackCommand(), a.jobDependCommand(), a.jobUndependCommand(),
+		a.jobLogCommand(),
+	}
+}
+
+// jobChange returns a command that changes jobs. What it does is made when the flags are known.
+func (a *app) jobChange(verb, short, example string, make func() (change, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:     verb + " JID...",
+		Short:   short,
+		Long:    short + ". A - stands for jids of the standard input, one a line.",
+		Example: example,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			c, err := make()
+			if err != nil {
+				return usageError{err}
+			}
+			return a.run(c.run(a))(command, args)
+		},
+		ValidArgsFunction: a.completeNames(trackedJIDs),
+	}
+}
+
+func (a *app) jobCancelCommand() *cobra.Command {
+	return a.jobChange("cancel", "Delete jobs, whatever their state but complete",
+		"  qless job cancel 4b0f1c\n"+
+			"  qless job find -q mail --klass Mail --limit -1 --jids | qless job cancel - --yes",
+		func() (change, error) {
+			return change{verb: "cancel", done: "canceled", confirmed: true, again: true,
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Cancel(ctx)
+				})}, nil
+		})
+}
+
+func (a *app) jobRetryCommand() *cobra.Command {
+	var flags unfailFlags
+	command := a.jobChange("retry", "Put failed jobs back into their queues",
+		"  qless job retry 4b0f1c\n"+
+			"  qless job find -g timeout -k Mail --limit -1 --jids | qless job retry - --yes",
+		func() (change, error) {
+			options := flags.options()
+			return change{verb: "retry", done: "retried", many: true,
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Retry(ctx, options...)
+				})}, nil
+		})
+	flags.add(command)
+	return command
+}
+
+// unfailFlags are the options of what puts failed jobs back.
+type unfailFlags struct {
+	command *cobra.Command
+	retries int
+	ttl     time.Duration
+}
+
+func (f *unfailFlags) add(command *cobra.Command) {
+	f.command = command
+	command.Flags().IntVar(&f.retries, "retries", 0,
+		"how many retries the jobs get (default: as they had)")
+	command.Flags().DurationVar(&f.ttl, "ttl", 0, "when the jobs are gone, whatever their state")
+}
+
+func (f *unfailFlags) options() []qless.UnfailOption {
+	var options []qless.UnfailOption
+	if f.command.Flags().Changed("retries") {
+		options = append(options, qless.Retries(f.retries))
+	}
+	if f.command.Flags().Changed("ttl") {
+		options = append(options, qless.TTL(f.ttl))
+	}
+	return options
+}
+
+func (a *app) jobMoveCommand() *cobra.Command {
+	var to string
+	var flags putFlags
+	command := a.jobChange("move", "Put jobs into another queue, whatever their state",
+		"  qless job move 4b0f1c --to slow\n"+
+			"  qless job find -q mail -k Mail --jids | qless job move - --to slow --yes",
+		func() (change, error) {
+			options, err := flags.options()
+			return change{verb: "move", done: "moved", rest: " to " + to, confirmed: true,
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Move(ctx, to, options...)
+				})}, err
+		})
+	command.Flags().StringVar(&to, "to", "", "the queue")
+	flags.addForMove(command)
+	_ = command.MarkFlagRequired("to")
+	a.completeFlag(command, "to", queuesKnown)
+	return command
+}
+
+func (a *app) jobPromoteCommand() *cobra.Command {
+	return a.jobChange("promote", "Let scheduled jobs be popped now",
+		"  qless job promote 4b0f1c\n"+
+			"  qless job find -q mail -s scheduled --jids | qless job promote -",
+		func() (change, error) {
+			return change{verb: "promote", done: "promoted",
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Promote(ctx)
+				})}, nil
+		})
+}
+
+func (a *app) jobTimeoutCommand() *cobra.Command {
+	return a.jobChange("timeout", "Take running jobs from their workers",
+		"  qless job timeout 4b0f1c\n"+
+			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
+		func() (change, error) {
+			return change{verb: "time out", done: "timed out", confirmed: true,
+				page: each(func(ctx context.Context, client *qless.Client, jid string) error {
+					return client.Timeout(ctx, jid)
+				})}, nil
+		})
+}
+
+func (a *app) jobPriorityCommand() *cobra.Command {
+	var priority int
+	command := a.jobChange("priority", "Change the priorities of jobs",
+		"  qless job priority 4b0f1c --to 10\n"+
+			"  qless job find -q mail --tag urgent --jids | qless job priority - --to 10",
+		func() (change, error) {
+			return change{verb: "change the priority of", done: "changed the priority of",
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.SetPriority(ctx, priority)
+				})}, nil
+		})
+	command.Flags().IntVar(&priority, "to", 0, "the priority")
+	_ = command.MarkFlagRequired("to")
+	return command
+}
+
+func (a *app) jobTagCommand() *cobra.Command {
+	return a.jobTags("tag", "tagged", "Add tags to jobs", (*qless.Bulk).Tag)
+}
+
+func (a *app) jobUntagCommand() *cobra.Command {
+	return a.jobTags("untag", "untagged", "Remove tags from jobs", (*qless.Bulk).Untag)
+}
+
+func (a *app) jobTags(verb, done, short string,
+	do func(bulk *qless.Bulk, ctx context.Context, tags ...string) (qless.BulkResult, error),
+) *cobra.Command {
+	var tags []string
+	command := a.jobChange(verb, short,
+		"  qless job "+verb+" 4b0f1c --tag urgent --tag eu\n"+
+			"  qless job find -k Mail --jids | qless job "+verb+" - --tag urgent",
+		func() (change, error) {
+			return change{verb: verb, done: done,
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return do(bulk, ctx, tags...)
+				})}, nil
+		})
+	command.Flags().StringArrayVarP(&tags, "tag", "t", nil, "a tag; may be repeated")
+	_ = command.MarkFlagRequired("tag")
+	a.completeFlag(command, "tag", tagsKnown)
+	return command
+}
+
+func (a *app) jobTrackCommand() *cobra.Command {
+	return a.jobChange("track", "Track jobs: their events are published, and they are listed",
+		"  qless job track 4b0f1c\n  qless job ls --tracked",
+		func() (change, error) {
+			return change{verb: "track", done: "tracked",
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Track(ctx)
+				})}, nil
+		})
+}
+
+func (a *app) jobUntrackCommand() *cobra.Command {
+	return a.jobChange("untrack", "Stop tracking jobs",
+		"  qless job untrack 4b0f1c\n  qless job ls --tracked --jids | qless job untrack -",
+		func() (change, error) {
+			return change{verb: "untrack", done: "untracked",
+				page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+					return bulk.Untrack(ctx)
+				})}, nil
+		})
+}
+
+func (a *app) jobDependCommand() *cobra.Command {
+	var on []string
+	command := a.jobChange("depend", "Have jobs that wait for others wait for more of them",
+		"  qless job depend 4b0f1c --on 77aa01,77aa02",
+		func() (change, error) {
+			return change{verb: "add dependencies to", done: "added dependencies to",
+				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+					return job.Depend(ctx, on...)
+				})}, nil
+		})
+	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs to wait for")
+	_ = command.MarkFlagRequired("on")
+	return command
+}
+
+func (a *app) jobUndependCommand() *cobra.Command {
+	var on []string
+	var all bool
+	command := a.jobChange("undepend", "Have jobs no longer wait for others",
+		"  qless job undepend 4b0f1c --on 77aa01\n  qless job undepend 4b0f1c --all",
+		func() (change, error) {
+			if all == (len(on) > 0) {
+				return change{}, errors.New("one of --on and --all is needed")
+			}
+			return change{
+				verb: "remove dependencies of", done: "removed dependencies of", confirmed: all,
+				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+					if all {
+						return job.UndependAll(ctx)
+					}
+					return job.Undepend(ctx, on...)
+				}),
+			}, nil
+		})
+	command.Flags().StringSliceVar(&on, "on", nil, "jids of the jobs that are not waited for")
+	command.Flags().BoolVar(&all, "all", false, "wait for no job")
+	return command
+}
+
+func (a *app) jobLogCommand() *cobra.Command {
+	var message, details string
+	command := a.jobChange("log", "Add an entry to the history of jobs",
+		"  qless job log 4b0f1c -m 'asked the provider' --details '{\"ticket\": 7}'",
+		func() (change, error) {
+			var fields any
+			if details != "" {
+				if !json.Valid([]byte(details)) {
+					return change{}, errors.New("the details are not JSON")
+				}
+				fields = json.RawMessage(details)
+			}
+			return change{verb: "add to the history of", done: "added to the history of",
+				page: ofJobs(func(ctx context.Context, job *qless.Job) error {
+					return job.Log(ctx, message, fields)
+				})}, nil
+		})
+	command.Flags().StringVarP(&message, "message", "m", "", "what happened")
+	command.Flags().StringVar(&details, "details", "", "a JSON object")
+	_ = command.MarkFlagRequired("message")
+	return command
+}

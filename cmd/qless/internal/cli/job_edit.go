@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) jobEditCommand() *cobra.Command {
+	var data string
+	command := &cobra.Command{
+		Use:   "edit JID",
+		Short: "Change the data of a job, with an editor",
+		Long: "Change the data of a job: in $VISUAL or $EDITOR, or to what --data says. The job is put\n" +
+			"again into its queue, with all that it had: a waiting one becomes the last of its priority,\n" +
+			"a scheduled one stays due when it was, one that waits for others goes on waiting, and one\n" +
+			"that has failed is tried again. Running and complete jobs are left.",
+		Example: "  qless job edit 4b0f1c\n" +
+			"  qless job edit 4b0f1c --data '{\"to\": \"bob@example.com\"}'\n" +
+			"  jq .data job.json | qless job edit 4b0f1c --data - --yes",
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+				if command.Flags().Changed("data") {
+					return a.editJob(ctx, client, args[0], func([]byte) (any, error) {
+						return a.data([]string{data})
+					})
+				}
+				return a.editJob(ctx, client, args[0], a.editor)
+			})(command, args)
+		},
+		ValidArgsFunction: a.completeEach(trackedJIDs),
+	}
+	command.Flags().StringVarP(&data, "data", "d", "",
+		"the data, as JSON; - stands for the standard input")
+	return command
+}
+
+func (a *app) editJob(
+	ctx context.Context, client *qless.Client, jid string, edit func([]byte) (any, error),
+) error {
+	job, err := client.Job(ctx, jid)
+	if err != nil {
+		return err
+	}
+	switch job.State {
+	case qless.StateRunning, qless.StateTimedOut:
+		return stateError(job, qless.CodeRunning, "a worker may still run it")
+	case qless.StateComplete:
+		return stateError(job, qless.CodeFinished, "it is complete")
+	}
+	options, err := keepPlace(ctx, client, job)
+	if err != nil {
+		return err
+	}
+	data, err := edit(job.Data)
+	if err != nil {
+		return err
+	}
+	if same(data, job.Data) {
+		a.say("nothing has changed")
+		return nil
+	}
+	return a.putEdited(ctx, job, data, options)
+}
+
+func (a *app) putEdited(
+	ctx context.Context, job *qless.Job, data any, options []qless.PutOption,
+) error {
+	what := "change the data of 1 job"
+	if job.State == qless.StateFailed {
+		what += ", and retry it"
+	}
+	if goOn, err := a.confirm(what); !goOn {
+		return err
+	}
+	if err := job.SetData(data); err != nil {
+		return err
+	}
+	if err := job.Move(ctx, job.Queue, options...); err != nil {
+		return err
+	}
+	a.say("changed %s", job.JID)
+	return nil
+}
+
+func stateError(job *qless.Job, code qless.Code, why string) error {
+	return &qless.Error{Op: "edit", Code: code, JID: job.JID, Message: why}
+}
+
+// keepPlace returns the options that put a job again to where it is.
+func keepPlace(
+	ctx context.Context, client *qless.Client, job *qless.Job,
+) ([]qless.PutOption, error) {
+	options := []qless.PutOption{qless.IfNotRunning()}
+	if len(job.Dependencies) > 0 {
+		options = append(options, qless.DependsOn(job.Dependencies...))
+	}
+	list := qless.List(job.State)
+	if list != qless.ListScheduled && list != qless.ListDepends || job.Parked != "" {
+		return options, nil
+	}
+	for after, more := qless.Cursor(""), true; more; more = after != "" {
+		found, err := client.Queue(job.Queue).Find(ctx, list, qless.Filter{JID: job.JID}, after)
+		if err != nil {
+			return nil, err
+		}
+		for _, summary := range found.Items {
+			if summary.JID == job.JID && !summary.Due.IsZero() {
+				return append(options, qless.At(summary.Due)), nil
+			}
+		}
+		after = found.Next
+	}
+	return options, nil
+}
+
+// editor has a person edit JSON, and returns what is left of it.
+func (a *app) editor(data []byte) (any, error) {
+	a.watch.stop()
+	defer a.watch.resume()
+	program := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
+	if program == "" {
+		return nil, usageError{errors.New("neither --data nor $EDITOR is set")}
+	}
+	file, err := os.CreateTemp("", "qless-*.json")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	_, err = fmt.Fprintln(file, indented(data))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	words := append(strings.Fields(program), file.Name())
+	command := exec.Command(words[0], words[1:]...)
+	command.Stdin, command.Stdout, command.Stderr = a.in, a.out, a.err
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("the editor: %w", err)
+	}
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkJSON(text); err != nil {
+		return nil, err
+	}
+	return compacted(text), nil
+}
+
+func compacted(text []byte) json.RawMessage {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return text
+	}
+	return compact.Bytes()
+}
+
+// same reports whether two texts are the same JSON but for spaces.
+func same(edited any, data []byte) bool {
+	text, ok := edited.(json.RawMessage)
+	return ok && bytes.Equal(compacted(text), compacted(data))
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// listFlags say which list of jobs is printed.
+type listFlags struct {
+	place   placeFlags
+	tag     string
+	tracked bool
+	bytes   int
+	part    rangeFlags
+}
+
+func (a *app) jobListCommand() *cobra.Command {
+	var flags listFlags
+	command := &cobra.Command{
+		Use:   "ls",
+		Short: "List the jobs of a queue, a failure group or a tag, or tracked or complete ones",
+		Example: "  qless job ls -q mail\n  qless job ls -q mail -s scheduled --bytes 80\n" +
+			"  qless job ls -g timeout --limit 100\n  qless job ls -s completed --json",
+		Args: cobra.NoArgs,
+		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			page, err := flags.read(ctx, client)
+			if err != nil {
+				return err
+			}
+			return a.printPage(page)
+		}),
+	}
+	a.addPlace(command, &flags.place)
+	flags.part.add(command)
+	command.Flags().StringVarP(&flags.tag, "tag", "t", "", "jobs with this tag")
+	command.Flags().BoolVar(&flags.tracked, "tracked", false, "tracked jobs")
+	command.Flags().IntVar(&flags.bytes, "bytes", 0, "how much of the data to print")
+	a.completeFlag(command, "tag", tagsKnown)
+	return command
+}
+
+// read returns a page of the one list that the flags name.
+func (f *listFlags) read(
+	ctx context.Context, client *qless.Client,
+) (page qless.Page[qless.JobSummary], err error) {
+	if err := f.check(); err != nil {
+		return page, err
+	}
+	r, bytes := f.part.get(), qless.DataBytes(f.bytes)
+	switch {
+	case f.place.group != "":
+		return client.ListFailed(ctx, f.place.group, r, bytes)
+	case f.tag != "":
+		return client.ListTagged(ctx, f.tag, r, bytes)
+	case f.tracked:
+		return client.ListTracked(ctx, r, bytes)
+	case f.place.queue == "":
+		return client.ListCompleted(ctx, r, bytes)
+	}
+	list := qless.ListWaiting
+	if len(f.place.states) == 1 {
+		list = qless.List(f.place.states[0])
+	}
+	return client.Queue(f.place.queue).List(ctx, list, r, bytes)
+}
+
+func (f *listFlags) check() error {
+	if err := checkStates(f.place.states); err != nil {
+		return err
+	}
+	named := 0
+	for _, set := range []bool{
+		f.place.group != "", f.tag != "", f.tracked, f.place.queue != "", f.completed(),
+	} {
+		if set {
+			named++
+		}
+	}
+	states := len(f.place.states)
+	if named != 1 || states > 1 || states == 1 && !f.ofQueue() && !f.completed() {
+		return usageError{errors.New("name one list: --queue, with or without --state, --group, " +
+			"--tag, --tracked or --state completed; find looks in several")}
+	}
+	return nil
+}
+
+func (f *listFlags) completed() bool {
+	return len(f.place.states) == 1 && f.place.states[0] == stateCompleted
+}
+
+// ofQueue reports whether a list of a queue is named.
+func (f *listFlags) ofQueue() bool {
+	return f.place.queue != "" && f.place.states[0] != stateFailed
+}

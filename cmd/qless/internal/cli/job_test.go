@@ -1,0 +1,232 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestAJobIsPutWithEveryOption(t *testing.T) {
+	e := newStill(t)
+	scene(t, e.Client())
+	e.ok(strings.Fields(`job put mail Welcome {"n":1} --jid full --priority 3 --delay 1h --retries 2
+		--tag a --tag b --depends-on waiting,child --on-failure run --lock-time 90s --on-lost last
+		--start-by 2h --ttl 3h --keep-for 1h --keep-failed-for forever --run-for 5m --limits shop
+		--header k=v=w --fair ann --weight 2 --unique invoice --unique 7 --unique-until-started
+		--if-absent`)...)
+	job := jobOf(t, e.Client(), "full")
+	require.JSONEq(t, `{"n":1}`, string(job.Data))
+	require.Equal(t, 3, job.Priority)
+	require.Equal(t, 2, job.Retries)
+	require.Equal(t, []string{"a", "b"}, job.Tags)
+	require.ElementsMatch(t, []string{"waiting", "child"}, job.Dependencies)
+	require.Equal(t, []string{"waiting", "child"}, job.Parents)
+	require.Equal(t, 90*time.Second, job.LockTime)
+	require.Equal(t, 5*time.Minute, job.RunFor)
+	require.Equal(t, []string{"shop"}, job.Limits)
+	require.Equal(t, map[string]string{"k": "v=w"}, job.Headers)
+	require.Equal(t, "ann", job.Tenant)
+	require.False(t, job.Until.IsZero())
+	holder, err := e.Client().Holder(t.Context(), "invoice", 7)
+	require.NoError(t, err)
+	require.Equal(t, "full", holder)
+
+	first := strings.TrimSpace(e.ok("job", "put", "mail", "Sync", "--unique-data", "--replace",
+		"--delay", "1h", "--within", "2h"))
+	require.Equal(t, first+"\n", e.ok("job", "put", "mail", "Sync", "--unique-data", "--replace",
+		"--delay", "1h", "--keep-due"))
+	at := e.Clock().Now().Add(time.Hour).Format(time.RFC3339)
+	jid := strings.TrimSpace(e.ok("job", "put", "mail", "Sync", "--at", at, "--unique", "x",
+		"--unique-for", "1m", "--keep-failed-for", "1h", "--unique", `"7"`))
+	holder, err = e.Client().Holder(t.Context(), "x", "7")
+	require.NoError(t, err)
+	require.Equal(t, jid, holder)
+	require.Equal(t, qless.StateScheduled, jobOf(t, e.Client(), jid).State)
+}
+
+func TestTheDataOfAJobMayComeFromTheInput(t *testing.T) {
+	e := newEnv(t)
+	const data = `{"big": 12345678901234567890}`
+	r := e.run(data, "job", "put", "mail", "Welcome", "-", "--jid", "a")
+	require.Equal(t, run{0, "a\n", ""}, r)
+	require.Equal(t, data, string(jobOf(t, e.Client(), "a").Data))
+	require.Equal(t, 2, e.run("{", "job", "put", "mail", "Welcome", "-").status)
+}
+
+func TestFoundJobsAreCanceledThroughAPipe(t *testing.T) {
+	e := newEnv(t)
+	scene(t, e.Client())
+	jids := e.ok("job", "find", "--klass", "Welcome", "-q", "mail", "--jids")
+	require.Equal(t, 8, strings.Count(jids, "\n"), jids)
+	require.Equal(t, 2, e.run(jids, "job", "cancel", "-").status)
+	r := e.run(jids, "job", "cancel", "-", "--yes")
+	require.Equal(t, run{0, "", "canceled 8 jobs\n"}, r)
+	require.Equal(t, "no jobs\n", e.ok("job", "find"))
+	require.Equal(t, run{0, "", "canceled 0 jobs\n"}, e.run("", "job", "cancel", "-"))
+}
+
+func TestJobsOfMoreThanOneStepAreCanceledWithThoseThatDependOnThem(t *testing.T) {
+	e := newEnv(t)
+	queue := e.Client().Queue("mail")
+	_, err := queue.Put(t.Context(), "Parent", nil, qless.JID("parent"))
+	require.NoError(t, err)
+	jids := []string{"parent"}
+	for range 120 {
+		jid, err := queue.Put(t.Context(), "Child", nil, qless.DependsOn("parent"))
+		require.NoError(t, err)
+		jids = append(jids, jid)
+	}
+	r := e.run(strings.Join(jids, "\n"), "job", "cancel", "-", "--yes")
+	require.Equal(t, run{0, "", "canceled 121 jobs\n"}, r)
+}
+
+func TestASearchGoesOnAtItsCursor(t *testing.T) {
+	e := newEnv(t)
+	scene(t, e.Client())
+	var all []string
+	for cursor := ""; ; {
+		var found qless.Finding
+		out := e.ok("job", "find", "--json", "--limit", "3", "--cursor", cursor)
+		require.NoError(t, json.Unmarshal([]byte(out), &found))
+		for _, job := range found.Items {
+			all = append(all, job.JID)
+		}
+		if cursor = string(found.Next); cursor == "" {
+			break
+		}
+	}
+	require.ElementsMatch(t, []string{
+		"failed", "failed-too", "running", "waiting", "waiting-too", "later", "child", "grandchild",
+	}, all)
+}
+
+func TestASearchLooksWhereItIsTold(t *testing.T) {
+	e := newStill(t)
+	scene(t, e.Client())
+	for words, jids := range map[string]string{
+		"--tag urgent":              "waiting waiting-too",
+		"--tag urgent --tag eu":     "waiting",
+		"-q mail -s scheduled":      "later",
+		"-s completed":              "done",
+		"-g timeout":                "failed-too failed",
+		"--jid grand":               "grandchild",
+		"--data nobody":             "",
+		"-s recurring":              "hourly",
+		"-q sms":                    "",
+		"-q mail -s failed,running": "failed-too failed running",
+	} {
+		out := e.ok(append(strings.Fields("job find --jids"), strings.Fields(words)...)...)
+		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
+	}
+}
+
+func TestListsOfJobs(t *testing.T) {
+	e := newStill(t)
+	scene(t, e.Client())
+	for words, jids := range map[string]string{
+		"job ls -q mail":             "waiting waiting-too",
+		"job ls -q mail --limit 1":   "waiting",
+		"job ls -q mail -s depends":  "child grandchild",
+		"job ls -s completed":        "done",
+		"job ls -g timeout":          "failed-too failed",
+		"job ls -t eu":               "waiting",
+		"job ls --tracked":           "waiting",
+		"tag jobs urgent --offset 1": "waiting-too",
+		"failed ls timeout":          "failed-too failed",
+		"queue peek mail --limit 1":  "waiting",
+		"recur ls":                   "hourly",
+		"job find -s depends":        "child grandchild",
+		"job show waiting running":   "waiting running",
+	} {
+		out := e.ok(append(strings.Fields(words), "--jids")...)
+		require.ElementsMatch(t, strings.Fields(jids), strings.Fields(out), words)
+	}
+	r := e.fields("job ls -q mail --limit 1")
+	require.Equal(t, "1 of 2 jobs\n", r.errors)
+}
+
+// edit runs an editor that writes a text.
+func edit(t *testing.T, e *env, text string, args ...string) run {
+	e.t.Helper()
+	script := filepath.Join(t.TempDir(), "editor")
+	program := "#!/bin/sh\nprintf '%s' '" + text + "' > $1\n"
+	require.NoError(t, os.WriteFile(script, []byte(program), 0o755))
+	e.environ = append(e.environ, "EDITOR="+script)
+	return e.run("", append([]string{"job", "edit"}, args...)...)
+}
+
+func TestAnEditedJobStaysWhereItIs(t *testing.T) {
+	e := newStill(t)
+	client := e.Client()
+	scene(t, client)
+	before, err := client.Queue("mail").List(t.Context(), qless.ListScheduled, qless.Range{})
+	require.NoError(t, err)
+	for _, jid := range []string{"waiting", "later", "child", "failed"} {
+		was := jobOf(t, client, jid)
+		r := edit(t, e, `{"to": "bob"}`, jid, "--yes")
+		require.Equal(t, run{0, "", "changed " + jid + "\n"}, r)
+		is := jobOf(t, client, jid)
+		require.Equal(t, `{"to":"bob"}`, string(is.Data))
+		require.Equal(t, was.Tags, is.Tags)
+		require.Equal(t, was.Headers, is.Headers)
+		require.Equal(t, was.Dependencies, is.Dependencies)
+		if jid == "failed" {
+			was.State = qless.StateWaiting
+		}
+		require.Equal(t, was.State, is.State)
+	}
+	after, err := client.Queue("mail").List(t.Context(), qless.ListScheduled, qless.Range{})
+	require.NoError(t, err)
+	require.WithinDuration(t, before.Items[0].Due, after.Items[0].Due, time.Millisecond)
+
+	require.Equal(t, run{0, "", "nothing has changed\n"}, edit(t, e, `{ "to":"bob"}`, "later"))
+	require.Equal(t, 2, edit(t, e, "{", "later", "--yes").status)
+}
+
+func TestAGraphIsBounded(t *testing.T) {
+	e := newEnv(t)
+	scene(t, e.Client())
+	golden(t, "job_graph.txt", e.ok("job", "graph", "child"))
+	r := e.fields("job graph waiting --depth 1")
+	require.Contains(t, r.out, "1 more")
+	require.Contains(t, r.errors, "not all is shown")
+	var g struct {
+		Cut        bool
+		Dependents []struct {
+			JID  string
+			Jobs []struct{ JID string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(e.ok("job", "graph", "waiting", "--json")), &g))
+	require.False(t, g.Cut)
+	require.Equal(t, "grandchild", g.Dependents[0].Jobs[0].JID)
+	out := e.ok("job", "graph", "waiting", "--limit", "0")
+	require.Contains(t, out, "waiting Welcome waiting in mail")
+}
+
+func TestAnEndIsWaitedFor(t *testing.T) {
+	e := newEnv(t)
+	client := e.Client()
+	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil, qless.JID("a"))
+	require.NoError(t, err)
+	command := e.command("job", "wait", "a")
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	jobs, err := client.Queue("mail").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, jobs[0].SetResult("sent"))
+	require.NoError(t, jobs[0].Complete(t.Context()))
+	text := make([]byte, 100)
+	n, _ := out.Read(text)
+	require.NoError(t, command.Wait())
+	require.Equal(t, "JID  STATE     RESULT\na    complete  \"sent\"\n", string(text[:n]))
+	e.ok("queue", "wait", "mail")
+}

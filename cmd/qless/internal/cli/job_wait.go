@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+func (a *app) jobWaitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait JID...",
+		Short: "Wait until jobs have ended, and print their results",
+		Long: "Wait until jobs have ended, and print their results. The status is 1 if one of them has\n" +
+			"failed or was canceled. Without --timeout it waits for as long as it takes.",
+		Example: "  qless job wait 4b0f1c --timeout 5m\n" +
+			"  qless job wait $(qless job put reports Monthly) --json | jq .data",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.runWaiting(a.waitForJobs),
+		ValidArgsFunction: a.completeNames(trackedJIDs),
+	}
+}
+
+// An ended job is one that was waited for.
+type ended struct {
+	JID string `json:"jid"`
+	qless.Result
+}
+
+func (a *app) waitForJobs(ctx context.Context, client *qless.Client, args []string) error {
+	jids, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	results := []ended{}
+	var failed error
+	for _, jid := range jids {
+		result, err := client.Wait(ctx, jid, a.progress(jid))
+		a.clearLine()
+		switch {
+		case errors.Is(err, qless.ErrCanceled), errors.Is(err, qless.ErrNotFound):
+			failed = errors.Join(failed, err)
+			continue
+		case err != nil:
+			return err
+		case result.State == qless.StateFailed:
+			failed = errors.Join(failed, fmt.Errorf("%s has failed: %s", jid, result.Failure.Group))
+		}
+		results = append(results, ended{jid, result})
+	}
+	if err := a.printResults(results, len(jids) == 1); err != nil {
+		return err
+	}
+	return failed
+}
+
+func (a *app) printResults(results []ended, single bool) error {
+	switch {
+	case single && len(results) == 0:
+		return nil
+	case single && a.json:
+		return a.print(results[0], nil)
+	}
+	return a.print(results, func() *table {
+		t := &table{header: []string{"JID", "STATE", "RESULT"}, empty: "no jobs"}
+		for _, r := range results {
+			text := string(r.Data)
+			if r.Failure != nil {
+				text = r.Failure.Group + ": " + r.Failure.Message
+			}
+			t.add(r.JID, paintedState(r.State), dash(text))
+		}
+		return t
+	})
+}
+
+// progress shows how far a job is to a person.
+func (a *app) progress(jid string) qless.OnProgress {
+	return func(p qless.Progress) {
+		if text.IsTerminal(a.err) {
+			fmt.Fprintf(a.err, "\r\x1b[K%s: %s", text.Clean(jid), text.Clean(progressText(&p)))
+		}
+	}
+}
+
+func (a *app) clearLine() {
+	if text.IsTerminal(a.err) {
+		fmt.Fprint(a.err, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,253 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+const jobLines = `{"klass": "Welcome", "data": {"n": 1.0}, "jid": "a", "priority": 3, "tags": ["eu"]}
+{"klass": "Welcome", "jid": "b", "depends": ["c"], "delay": "90s", "retries": 1}
+
+{"jid": "c", "queue": "sms", "delay": 3600, "headers": {"k": "v"}}
+`
+
+func TestTheJobsOfAFileArePut(t *testing.T) {
+	for name, start := range places {
+		t.Run(name, func(t *testing.T) {
+			e := start(t)
+			r := e.run(jobLines, "job", "put", "mail", "Default", "--from", "-", "--jids")
+			require.Equal(t, run{0, "a\nc\nb\n", "put 3 jobs\n"}, r)
+			a, err := e.client().Job(t.Context(), "a")
+			require.NoError(t, err)
+			require.Equal(t, `{"n": 1.0}`, string(a.Data))
+			require.Equal(t, []any{"mail", "Welcome", 3, []string{"eu"}}, []any{a.Queue, a.Klass, a.Priority, a.Tags})
+			b, err := e.client().Job(t.Context(), "b")
+			require.NoError(t, err)
+			require.Equal(t, []string{"c"}, b.Dependencies, "though c comes after it")
+			require.Equal(t, 1, b.Retries)
+			c, err := e.client().Job(t.Context(), "c")
+			require.NoError(t, err)
+			require.Equal(t, []any{"sms", "Default", qless.StateScheduled}, []any{c.Queue, c.Klass, c.State})
+			require.Equal(t, map[string]string{"k": "v"}, c.Headers)
+
+			r = e.run(jobLines, "job", "put", "mail", "Default", "--from", "-")
+			require.Equal(t, run{0, "", "put 0 jobs, 3 there already\n"}, r)
+		})
+	}
+}
+
+const wrongLines = `{"klass": "K", "jid": "a"}
+nonsense
+{"klass": "K", "colour": "blue"}
+{"jid": "x"}
+{"klass": "K", "jid": "a"}
+{"klass": "K", "depends": ["x"]}
+{"klass": "K", "jid": "y", "depends": ["z"]}
+{"klass": "K", "jid": "z", "depends": ["y"]}
+{"klass": "K", "retries": -5, "jid": "r"}
+{"klass": "K", "depends": ["r"]}
+{"klass": "K", "delay": "soon"}
+{"klass": "K", "jid": "b"}
+`
+
+func TestWrongLinesAreToldByNumberAndTheOthersPut(t *testing.T) {
+	e := newEnv(t)
+	left := filepath.Join(t.TempDir(), "left.jsonl")
+	r := e.run(wrongLines, "job", "put", "mail", "--from", "-", "--jids", "--left", left)
+	require.Equal(t, 1, r.status)
+	require.Equal(t, "a\nb\n", r.out)
+	golden(t, "job_put_from_wrong.txt", r.errors)
+	kept, err := os.ReadFile(left)
+	require.NoError(t, err)
+	require.Equal(t, strings.Split(wrongLines, "\n")[1:11], strings.Split(strings.TrimSpace(string(kept)), "\n"))
+
+	var sum struct {
+		Put, Left int
+		There     []string
+		Wrong     []struct{ Line int }
+	}
+	r = e.run(wrongLines, "job", "put", "mail", "--from", "-", "--json")
+	require.Equal(t, 1, r.status)
+	require.NoError(t, json.Unmarshal([]byte(r.out), &sum))
+	require.Equal(t, []any{0, 0, []string{"a", "b"}, 10}, []any{sum.Put, sum.Left, sum.There, len(sum.Wrong)})
+}
+
+func TestStopOnErrorPutsNothingWhenALineIsWrong(t *testing.T) {
+	e := newEnv(t)
+	r := e.run(wrongLines, "job", "put", "mail", "--from", "-", "--stop-on-error")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.errors, "put 0 jobs, 8 wrong, 4 not tried")
+	queues, err := e.client().Queues(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, queues)
+	// What only the library refuses stops it where it is.
+	r = e.run(`{"klass": "K", "retries": -5}`, "job", "put", "mail", "--from", "-", "--stop-on-error")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.errors, "put 0 jobs, 1 wrong\n")
+}
+
+func TestCanceledJobsArePutAgain(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	_, err := e.Client().Queue("mail").Put(ctx, "First", json.RawMessage(`{"big": 12345678901234567890}`),
+		qless.JID("first"), qless.Priority(7), qless.Tags("x", "y"), qless.Delay(time.Hour),
+		qless.Header("k", "v"), qless.LockTime(90*time.Second), qless.Fair("ann"))
+	require.NoError(t, err)
+	_, err = e.Client().Queue("sms").Put(ctx, "Second", nil, qless.JID("second"), qless.DependsOn("first"))
+	require.NoError(t, err)
+	jobs, err := e.Client().Jobs(ctx, "second", "first")
+	require.NoError(t, err)
+	array, err := json.MarshalIndent(jobs, "", "  ")
+	require.NoError(t, err)
+	first, err := json.MarshalIndent(jobs[1], "", "  ")
+	require.NoError(t, err)
+	second, err := json.Marshal(jobs[0])
+	require.NoError(t, err)
+
+	for _, text := range []string{string(array), string(first) + "\n" + string(second)} {
+		require.NoError(t, e.Client().Cancel(ctx, "first", "second"))
+		r := e.run(text, "job", "put", "--from", "-")
+		require.Equal(t, run{0, "", "put 2 jobs\n"}, r)
+		again, err := e.Client().Jobs(ctx, "second", "first")
+		require.NoError(t, err)
+		require.Equal(t, []string{"first"}, again[0].Dependencies)
+		got, want := again[1], jobs[1]
+		require.Equal(t, `{"big":12345678901234567890}`, string(got.Data))
+		require.Equal(t,
+			[]any{want.Queue, want.Klass, want.Priority, want.Tags, want.Headers, want.LockTime, want.Tenant},
+			[]any{got.Queue, got.Klass, got.Priority, got.Tags, got.Headers, got.LockTime, got.Tenant})
+	}
+	r := e.run(string(array)[:len(array)-2]+"\n{", "job", "put", "--from", "-")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.errors, "no JSON")
+	require.Contains(t, r.errors, "2 there already")
+}
+
+func TestAJobThatIsShownCanceledAndPutAgainIsAsItWas(t *testing.T) {
+	for name, options := range map[string][]qless.PutOption{
+		"plain":     {qless.Priority(3), qless.Retries(2), qless.Tags("y", "x")},
+		"later":     {qless.Delay(time.Hour), qless.StartBy(2 * time.Hour), qless.TTL(3 * time.Hour)},
+		"kept":      {qless.KeepFor(time.Minute), qless.KeepFailedFor(qless.Forever)},
+		"locked":    {qless.LockTime(90 * time.Second), qless.RunFor(time.Minute), qless.OnLost(qless.Last)},
+		"depending": {qless.DependsOn("other"), qless.OnFailure("run"), qless.Delay(time.Hour)},
+		"unique":    {qless.Unique("invoice", 7).UntilStarted()},
+		"by data":   {qless.Unique()},
+		"for now":   {qless.Unique("x").For(time.Hour)},
+		"shared":    {qless.FairWeight("ann", 2), qless.Limits("api"), qless.Header("k", "v")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newRealEnv(t)
+			queue := e.client().Queue("mail")
+			_, err := queue.Put(t.Context(), "Other", nil, qless.JID("other"))
+			require.NoError(t, err)
+			_, err = queue.Put(t.Context(), "K", []int{1}, append(options, qless.JID("j"))...)
+			require.NoError(t, err)
+			shown := e.run("", "job", "show", "j", "--json")
+			require.Zero(t, shown.status, shown.errors)
+			require.Zero(t, e.run("", "job", "cancel", "j", "--yes").status)
+			r := e.run(shown.out, "job", "put", "--from", "-")
+			require.Equal(t, run{0, "", "put 1 job\n"}, r)
+			again := e.run("", "job", "show", "j", "--json")
+			require.Equal(t, withoutHistory(t, shown.out), withoutHistory(t, again.out))
+		})
+	}
+}
+
+func withoutHistory(t *testing.T, job string) map[string]any {
+	t.Helper()
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(job), &fields))
+	delete(fields, "history")
+	return fields
+}
+
+func TestAJobWhoseLifeIsOverIsAWrongLine(t *testing.T) {
+	e := newEnv(t)
+	r := e.run(`{"jid": "a", "klass": "K", "state": "waiting", "start_by": "2020-01-02T12:00:00Z"}
+{"jid": "b", "klass": "K", "state": "waiting", "gone_by": "2020-01-02T12:00:00Z"}
+{"jid": "c", "klass": "K", "state": "failed", "gone_by": "2020-01-02T12:00:00Z"}`,
+		"job", "put", "mail", "--from", "-")
+	require.Equal(t, run{1, "", "line 1: its life ended at 2020-01-02T12:00:00Z\n" +
+		"line 2: its life ended at 2020-01-02T12:00:00Z\n" +
+		"put 1 job, 2 wrong\nqless: 2 jobs of 3 wrong\n"}, r)
+}
+
+func TestALineHasAllOptionsOfAJob(t *testing.T) {
+	e := newEnv(t)
+	r := e.run(`{"jid": "j", "klass": "K", "at": "2040-01-02T12:00:00Z", "on_failure": "run", `+
+		`"on_lost": "place", "unique": ["invoice", 7], "start_by": "200000h", "ttl": 900000000, `+
+		`"keep_for": 60, "keep_failed_for": -1, "tenant": "ann", "weight": 2}`,
+		"job", "put", "mail", "--from", "-")
+	require.Equal(t, run{0, "", "put 1 job\n"}, r)
+	job, err := e.client().Job(t.Context(), "j")
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), job.Due.UTC())
+	require.Equal(t, []any{qless.OnFailureRun, qless.InPlace, `["invoice",7]`, "ann", 2.0},
+		[]any{job.OnFailure, job.OnLost, job.Unique.Key, job.Tenant, job.Weight})
+	require.Equal(t, []time.Duration{time.Minute, qless.Forever},
+		[]time.Duration{*job.KeepFor, *job.KeepFailedFor})
+	require.False(t, job.StartBy.IsZero() || job.GoneBy.IsZero())
+}
+
+func TestAFileWithManyJobsIsPutInPages(t *testing.T) {
+	e := newRealEnv(t)
+	var text strings.Builder
+	const jobs = 3500
+	for i := range jobs {
+		fmt.Fprintf(&text, "{\"klass\": \"K\", \"data\": %d}\n", i)
+	}
+	path := filepath.Join(t.TempDir(), "jobs.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	screen, status := e.typing(e.command("job", "put", "mail", "--from", path)).typed("")
+	require.Equal(t, 0, status, screen)
+	require.Contains(t, screen, "of 3500 jobs")
+	require.Contains(t, screen, "put 3500 jobs")
+	r := e.run("", "job", "put", "mail", "--from", path, "--dry-run")
+	require.Equal(t, run{0, "", "would put 3500 jobs\n"}, r)
+	n, err := e.client().Queue("mail").Len(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, jobs, n)
+}
+
+func TestAPageWhoseAnswerIsLostIsNotPutTwice(t *testing.T) {
+	server := testkit.Start(t)
+	proxy := testkit.NewProxy(t, server.Addr())
+	client, err := qless.New(server.Client(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	e := &env{t: t, url: "redis://" + proxy.Addr()}
+	_, err = client.Queue("mail").PutMany(t.Context(), []qless.JobSpec{{Klass: "Load the script"}})
+	require.NoError(t, err)
+	proxy.CutBeforeReply("Twice")
+	r := e.run(`{"klass": "Twice"}`, "job", "put", "mail", "--from", "-")
+	require.Equal(t, run{0, "", "put 1 job\n"}, r)
+	n, err := client.Queue("mail").Len(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+}
+
+func TestWhatIsLeftWhenTheServerIsGoneIsKept(t *testing.T) {
+	e := newEnv(t)
+	left := filepath.Join(t.TempDir(), "left.jsonl")
+	r := e.run(jobLines+"{}\n", "job", "put", "mail", "K", "--from", "-", "--left", left,
+		"--redis", "redis://127.0.0.1:1", "--timeout", "2s")
+	require.Equal(t, 5, r.status, r.errors)
+	require.Contains(t, r.errors, "put 0 jobs, 4 not tried")
+	kept, err := os.ReadFile(left)
+	require.NoError(t, err)
+	require.Regexp(t, `\{"jid":"[0-9a-f]{32}"\}\n$`, string(kept))
+	r = e.run("", "job", "put", "mail", "K", "--from", left)
+	require.Equal(t, run{0, "", "put 4 jobs\n"}, r)
+	require.Equal(t, 2, e.run("", "job", "put", "--from", "missing.jsonl").status)
+	require.Equal(t, 2, e.run("", "job", "put", "a", "b", "c", "--from", "-").status)
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) limitCommand() *cobra.Command {
+	return group("limit", "Show and change the limits of jobs",
+		a.limitListCommand(), a.limitShowCommand(), a.limitSetCommand(), a.limitDeleteCommand(),
+		a.limitHoldCommand())
+}
+
+func (a *app) limitListCommand() *cobra.Command {
+	var flags rangeFlags
+	command := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the limits that are defined",
+		Example: "  qless limit ls\n  qless limit ls --json",
+		Args:    cobra.NoArgs,
+		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			page, err := client.Limits(ctx, flags.get())
+			if err != nil {
+				return err
+			}
+			err = a.print(page, func() *table {
+				t := &table{header: []string{"LIMIT", "CONCURRENCY", "RATE"}, empty: "no limits"}
+				for _, l := range page.Items {
+					t.add(l.Name, concurrencyOf(l.Config), rateOf(l.Config))
+				}
+				return t
+			})
+			a.footer(len(page.Items), page.Total, "limit")
+			return err
+		}),
+	}
+	flags.add(command)
+	return command
+}
+
+func concurrencyOf(c qless.LimitConfig) string {
+	if c.Concurrency == 0 {
+		return "-"
+	}
+	return fmt.Sprint(c.Concurrency)
+}
+
+func rateOf(c qless.LimitConfig) string {
+	if c.Rate == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d in %s", c.Rate, short(c.Per))
+}
+
+func (a *app) limitShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a limit, the jobs that run with it, and how many wait",
+		Example: "  qless limit show shopify\n" +
+			"  qless limit show shopify/42 --jids | qless job show -",
+		Args:              cobra.ExactArgs(1),
+		RunE:              a.run(a.showLimit),
+		ValidArgsFunction: a.completeEach(limitsKnown),
+	}
+}
+
+func (a *app) showLimit(ctx context.Context, client *qless.Client, args []string) error {
+	info, err := client.Limit(args[0]).Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Config == (qless.LimitConfig{}) && info.Parked == 0 && info.HeldUntil.IsZero() {
+		return notFound("limit", args[0])
+	}
+	if a.jids {
+		return a.printJIDs(info.Running)
+	}
+	return a.print(info, func() *table {
+		t := &table{}
+		t.add("limit", info.Name)
+		t.add("concurrency", concurrencyOf(info.Config))
+		t.add("rate", rateOf(info.Config))
+		if !info.Own && info.Config != (qless.LimitConfig{}) {
+			t.add("defined by", "its family")
+		}
+		if !info.HeldUntil.IsZero() {
+			t.add("held until", painted{at(info.HeldUntil), yellow})
+		}
+		t.add("next start", at(info.Next))
+		t.add("running", len(info.Running))
+		t.add("waiting", info.Parked)
+		t.add("jobs", list(info.Running))
+		return t
+	})
+}
+
+func (a *app) limitSetCommand() *cobra.Command {
+	var config qless.LimitConfig
+	command := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Define a limit, or change what the flags say",
+		Long: "Define a limit, or change what the flags say. 0 stands for any number. The definition of\n" +
+			"shopify is also that of shopify/42, unless that has one of its own.",
+		Example: "  qless limit set shopify --concurrency 4\n" +
+			"  qless limit set shopify --rate 100 --per 1m",
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+				return a.setLimit(ctx, client.Limit(args[0]), config, command.Flags().Changed)
+			})(command, args)
+		},
+		ValidArgsFunction: a.completeEach(limitsKnown),
+	}
+	flags := command.Flags()
+	flags.IntVar(&config.Concurrency, "concurrency", 0, "how many jobs may run at a time")
+	flags.IntVar(&config.Rate, "rate", 0, "how many jobs may be started in the time --per")
+	flags.DurationVar(&config.Per, "per", 0, "the time that --rate refers to")
+	return command
+}
+
+func (a *app) setLimit(
+	ctx context.Context, limit *qless.Limit, config qless.LimitConfig, changed func(string) bool,
+) error {
+	if !changed("concurrency") && !changed("rate") && !changed("per") {
+		return usageError{errors.New("one of --concurrency and --rate is needed")}
+	}
+	info, err := limit.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if info.Own {
+		config = merged(info.Config, config, changed)
+	}
+	if !a.goOn("set %s to concurrency %s, rate %s",
+		limit.Name(), concurrencyOf(config), rateOf(config)) {
+		return nil
+	}
+	if err := limit.Set(ctx, config); err != nil {
+		return err
+	}
+	a.say("set %s to concurrency %s, rate %s", limit.Name(), concurrencyOf(config), rateOf(config))
+	return nil
+}
+
+// merged returns a definition with what the flags say of another one.
+func merged(config, other qless.LimitConfig, changed func(string) bool) qless.LimitConfig {
+	if changed("concurrency") {
+		config.Concurrency = other.Concurrency
+	}
+	if changed("rate") {
+		config.Rate = other.Rate
+	}
+	if changed("per") {
+		config.Per = other.Per
+	}
+	if config.Rate == 0 {
+		config.Per = 0
+	}
+	return config
+}
+
+func (a *app) limitDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete NAME...",
+		Short:   "Remove the definitions of limits; jobs that wait for them are started",
+		Example: "  qless limit delete shopify --yes",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.run(a.eachNamed("delete", "deleted", "limit", true,
+			func(ctx context.Context, client *qless.Client, name string) error {
+				return client.Limit(name).Delete(ctx)
+			})),
+		ValidArgsFunction: a.completeNames(limitsKnown),
+	}
+}
+
+func (a *app) limitHoldCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "hold NAME TIME",
+		Short:   "Start no jobs with a limit for some time; 0 ends that",
+		Example: "  qless limit hold shopify 5m\n  qless limit hold shopify 0",
+		Args:    cobra.ExactArgs(2),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			d, err := time.ParseDuration(args[1])
+			if err != nil {
+				return usageError{fmt.Errorf("%s is not a time such as 5m", args[1])}
+			}
+			return a.holdLimit(ctx, client.Limit(args[0]), d)
+		}),
+		ValidArgsFunction: a.completeEach(limitsKnown),
+	}
+}
+
+func (a *app) holdLimit(ctx context.Context, limit *qless.Limit, d time.Duration) error {
+	if d == 0 {
+		if !a.goOn("end the hold of %s", limit.Name()) {
+			return nil
+		}
+	} else if goOn, err := a.confirm("hold " + limit.Name() + " for " + short(d)); !goOn {
+		return err
+	}
+	return limit.Hold(ctx, d)
+}

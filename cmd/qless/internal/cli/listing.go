@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+// rangeFlags say which part of a list is printed.
+type rangeFlags struct{ limit, offset int }
+
+// add gives a command the flags of a list that is read in parts.
+func (f *rangeFlags) add(command *cobra.Command) {
+	command.Flags().IntVar(&f.limit, "limit", 25, "how many to print at most, -1 for all")
+	command.Flags().IntVar(&f.offset, "offset", 0, "how many to pass over")
+}
+
+// addToWhole gives a command the flags of a list that is read as a whole.
+func (f *rangeFlags) addToWhole(command *cobra.Command) {
+	command.Flags().IntVar(&f.limit, "limit", -1, "how many to print at most, -1 for all")
+}
+
+func (f *rangeFlags) get() qless.Range {
+	return qless.Range{Offset: f.offset, Limit: f.limit}
+}
+
+// part returns the items of a whole list that are to be printed.
+func part[T any](items []T, f *rangeFlags) []T {
+	if f.limit >= 0 && f.limit < len(items) {
+		return items[:f.limit]
+	}
+	return items
+}
+
+// footer tells how many of all were printed.
+func (a *app) footer(shown, total int, noun string) {
+	switch {
+	case a.json || total == 0:
+	case shown < total:
+		a.say("%d of %s", shown, text.Count(total, noun))
+	default:
+		a.say("%s", text.Count(total, noun))
+	}
+}
+
+// printPage prints a page of a list of jobs.
+func (a *app) printPage(page qless.Page[qless.JobSummary]) error {
+	if err := a.printSummaries(page, page.Items); err != nil {
+		return err
+	}
+	a.footer(len(page.Items), page.Total, "job")
+	return nil
+}
+
+// printSummaries prints jobs of a list: as the JSON of a value that has them, as jids, or as a
+// table.
+func (a *app) printSummaries(value any, jobs []qless.JobSummary) error {
+	if a.jids {
+		jids := make([]string, len(jobs))
+		for i, job := range jobs {
+			jids[i] = job.JID
+		}
+		return a.printJIDs(jids)
+	}
+	return a.print(value, func() *table {
+		t := &table{
+			header: []string{
+				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "SINCE", "REMARKS",
+			},
+			empty: "no jobs",
+		}
+		for _, job := range jobs {
+			t.add(job.JID, dash(job.Klass), dash(job.Queue), stateOf(job), job.Priority,
+				retriesOf(job), since(job.Since), remarks(job))
+		}
+		return t
+	})
+}
+
+func (a *app) printJIDs(jids []string) error {
+	if len(jids) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.out, strings.Join(jids, "\n"))
+	return err
+}
+
+// printFullJobs prints jobs of which everything is known.
+func (a *app) printFullJobs(jobs []*qless.Job) error {
+	if a.jids {
+		jids := make([]string, len(jobs))
+		for i, job := range jobs {
+			jids[i] = job.JID
+		}
+		return a.printJIDs(jids)
+	}
+	return a.print(jobs, func() *table {
+		t := &table{
+			header: []string{
+				"JID", "KLASS", "QUEUE", "STATE", "PRIORITY", "RETRIES", "TAGS", "DATA",
+			},
+			empty: "no jobs",
+		}
+		for _, job := range jobs {
+			t.add(job.JID, job.Klass, dash(job.Queue), paintedState(job.State), job.Priority,
+				retriesLeft(job.Remaining, job.Retries), list(job.Tags), string(job.Data))
+		}
+		return t
+	})
+}
+
+func retriesLeft(remaining, retries int) string {
+	return strconv.Itoa(max(remaining, 0)) + "/" + strconv.Itoa(retries)
+}
+
+func retriesOf(job qless.JobSummary) string {
+	if job.Interval > 0 {
+		return strconv.Itoa(job.Retries)
+	}
+	return retriesLeft(job.Remaining, job.Retries)
+}
+
+// stateOf returns the state of a job of a list. One without a record has none.
+func stateOf(job qless.JobSummary) any {
+	switch {
+	case job.State != "":
+		return paintedState(job.State)
+	case job.Interval > 0:
+		return "recurring"
+	}
+	return painted{"gone", dim}
+}
+
+func paintedState(state qless.State) painted {
+	return painted{string(state), colourOf(state)}
+}
+
+func colourOf(state qless.State) colour {
+	switch state {
+	case qless.StateFailed, qless.StateTimedOut:
+		return red
+	case qless.StateComplete:
+		return dim
+	}
+	return ""
+}
+
+// remarks tells what matters about a job in its state.
+func remarks(job qless.JobSummary) string {
+	var parts []string
+	add := func(format string, values ...any) {
+		parts = append(parts, fmt.Sprintf(format, values...))
+	}
+	if job.Interval > 0 {
+		add("every %s", short(job.Interval))
+	}
+	switch {
+	case job.ParkedBy != "":
+		add("waits for limit %s", job.ParkedBy)
+	case job.IsDue:
+		add("due since %s", short(now().Sub(job.Due)))
+	case !job.Due.IsZero():
+		add("due %s", since(job.Due))
+	}
+	if job.Worker != "" {
+		add("on %s", job.Worker)
+	}
+	if !job.Expires.IsZero() {
+		add("lock ends %s", since(job.Expires))
+	}
+	if job.Failure != nil {
+		add("%s: %s", job.Failure.Group, job.Failure.Message)
+	}
+	for _, tag := range job.Tags {
+		add("#%s", tag)
+	}
+	if job.Data != "" {
+		add("%s", job.Data)
+	}
+	return strings.Join(parts, " ")
+}

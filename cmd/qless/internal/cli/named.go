@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+// eachNamed returns what does the same with everything that is named, and goes on when one of them
+// is not there, or refuses.
+func (a *app) eachNamed(
+	verb, done, noun string, confirmed bool,
+	do func(ctx context.Context, client *qless.Client, name string) error,
+) do {
+	return func(ctx context.Context, client *qless.Client, args []string) error {
+		names, err := a.names(args)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			a.say("%s 0 %ss", done, noun)
+			return nil
+		}
+		what := verb + " " + text.Count(len(names), noun)
+		if confirmed {
+			if goOn, err := a.confirm(what); !goOn {
+				return err
+			}
+		} else if !a.goOn("%s", what) {
+			return nil
+		}
+		var sum leftError
+		sum.noun = noun
+		for _, name := range names {
+			a.watch.restart()
+			err := do(ctx, client, name)
+			var coded *qless.Error
+			switch {
+			case err == nil:
+				a.say("%s %s", done, text.Clean(name))
+			case errors.As(err, &coded) && isOfJob(coded.Code):
+				a.say("%s: %s", text.Clean(name), text.Clean(coded.Message))
+				merge(&sum.sum, qless.BulkResult{
+					Left: 1, Errors: map[string]*qless.Error{name: coded},
+				})
+			default:
+				return err
+			}
+		}
+		if sum.sum.Left > 0 {
+			return sum
+		}
+		return nil
+	}
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+// print prints a value as JSON if that is wanted, and otherwise as a table.
+func (a *app) print(value any, rows func() *table) error {
+	if a.json {
+		encoder := json.NewEncoder(a.out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	}
+	return rows().write(a.out)
+}
+
+// A colour is how something looks on a terminal.
+type colour string
+
+const (
+	red    colour = "31"
+	yellow colour = "33"
+	dim    colour = "2"
+)
+
+// painted is a cell of a table that has a colour on a terminal.
+type painted struct {
+	text   string
+	colour colour
+}
+
+// A table has columns as wide as their widest cell. Columns of numbers are aligned to the right. On
+// a terminal, the last column is cut to what fits.
+type table struct {
+	header []string // or nil
+	rows   [][]string
+	empty  string // what is printed when there are no rows
+
+	colours map[[2]int]colour
+}
+
+func (t *table) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		if p, ok := cell.(painted); ok {
+			t.paint(len(t.rows), i, p.colour)
+			cell = p.text
+		}
+		row[i] = text.Clean(fmt.Sprint(cell))
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) paint(row, column int, c colour) {
+	if c == "" {
+		return
+	}
+	if t.colours == nil {
+		t.colours = map[[2]int]colour{}
+	}
+	t.colours[[2]int{row, column}] = c
+}
+
+func (t *table) write(out io.Writer) error {
+	if len(t.rows) == 0 && t.empty != "" {
+		_, err := fmt.Fprintln(out, t.empty)
+		return err
+	}
+	var lines strings.Builder
+	widths, numeric, limit := t.widths(), t.numeric(), terminalWidth(out)
+	if t.header != nil {
+		lines.WriteString(format(t.header, widths, numeric, limit, nil) + "\n")
+	}
+	style := text.StyleOf(out)
+	for i, row := range t.rows {
+		paint := func(column int, cell string) string {
+			if colour, ok := t.colours[[2]int{i, column}]; ok {
+				return style.Paint(string(colour), cell)
+			}
+			return cell
+		}
+		lines.WriteString(format(row, widths, numeric, limit, paint) + "\n")
+	}
+	_, err := io.WriteString(out, lines.String())
+	return err
+}
+
+// format returns a line. A limit of 0 means that it may be as long as it is.
+func format(
+	row []string, widths []int, numeric []bool, limit int, paint func(int, string) string,
+) string {
+	var line strings.Builder
+	used := 0
+	for column, cell := range row {
+		if column > 0 {
+			line.WriteString("  ")
+			used += 2
+		}
+		last := column == len(row)-1
+		if last && limit > 0 {
+			cell = text.Cut(cell, max(limit-used, 8))
+		}
+		pad := strings.Repeat(" ", max(0, widths[column]-utf8.RuneCountInString(cell)))
+		used += widths[column]
+		if paint != nil {
+			cell = paint(column, cell)
+		}
+		switch {
+		case numeric[column]:
+			line.WriteString(pad + cell)
+		case last:
+			line.WriteString(cell)
+		default:
+			line.WriteString(cell + pad)
+		}
+	}
+	return strings.TrimRight(line.String(), " ")
+}
+
+func (t *table) widths() []int {
+	var widths []int
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		for column, cell := range row {
+			if column == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[column] = max(widths[column], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// number matches numbers with their units, and durations.
+var number = regexp.MustCompile(
+	`^(-|now|-?[0-9][0-9.,/]*( ?[a-zA-Zµ%]{1,3}([0-9]+[a-z])?)?( ago)?)$`)
+
+// numeric reports for each column whether every cell of it is a number, or "-". A table without a
+// header has names of values on the left, and values on the right.
+func (t *table) numeric() []bool {
+	numeric := make([]bool, len(t.widths()))
+	for column := range numeric {
+		numeric[column] = t.header != nil && len(t.rows) > 0
+		digits := false
+		for _, row := range t.rows {
+			numeric[column] = numeric[column] && number.MatchString(row[column])
+			digits = digits || row[column] != "-" && row[column] != "now"
+		}
+		numeric[column] = numeric[column] && digits
+	}
+	return numeric
+}
+
+// terminalWidth returns how many columns a terminal has, or 0 if this is none.
+func terminalWidth(out any) int {
+	if !text.IsTerminal(out) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(out.(interface{ Fd() uintptr }).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

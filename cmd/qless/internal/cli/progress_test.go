@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABarSaysHowManyAreDone(t *testing.T) {
+	p := &progress{noun: "job", total: 200, done: 50}
+	require.Equal(t, "[######..................]  25%  50 of 200 jobs, 25/s", p.line(2*time.Second))
+	p.total = 0
+	require.Equal(t, "50 jobs, 25/s", p.line(2*time.Second))
+	p.total = 40 // more came than were known
+	require.Equal(t, "[########################] 100%  50 of 40 jobs", p.line(0))
+}
+
+func TestABarIsDrawnOnATerminalOnly(t *testing.T) {
+	var out bytes.Buffer
+	p := (&app{err: &out}).newProgress("job", 2)
+	p.add(1)
+	p.end()
+	require.Empty(t, out.String())
+
+	p = &progress{out: &out, noun: "job", total: 2, begun: time.Now()}
+	p.add(1)
+	require.Contains(t, out.String(), "1 of 2 jobs")
+	p.end()
+	require.Equal(t, "\r"+clearToEnd, out.String()[out.Len()-4:])
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) queueCommand() *cobra.Command {
+	return group("queue", "Show and change queues",
+		a.queueListCommand(), a.queueShowCommand(), a.queueStatsCommand(), a.queuePeekCommand(),
+		a.queuePauseCommand(), a.queueUnpauseCommand(), a.queueForgetCommand(),
+		a.queueMoveCommand(), a.queueWaitCommand())
+}
+
+func (a *app) queueListCommand() *cobra.Command {
+	var part rangeFlags
+	command := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the queues, with how many jobs they have",
+		Example: "  qless queue ls\n  qless queue ls --json | jq '.[] | select(.paused)'",
+		Args:    cobra.NoArgs,
+		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			return a.listQueues(ctx, client, &part)
+		}),
+	}
+	part.addToWhole(command)
+	return command
+}
+
+func (a *app) listQueues(ctx context.Context, client *qless.Client, f *rangeFlags) error {
+	queues, err := client.Queues(ctx, qless.IncludeLatency)
+	if err != nil {
+		return err
+	}
+	shown := part(queues, f)
+	err = a.print(shown, func() *table {
+		t := &table{
+			header: []string{
+				"QUEUE", "WAITING", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "RECURRING",
+				"OLDEST", "STATE",
+			},
+			empty: "no queues",
+		}
+		for _, q := range shown {
+			t.add(q.Name, q.Waiting, q.Running, alarming(q.Stalled), q.Scheduled, q.Depends,
+				q.Recurring, elapsed(q.Latency.Oldest), openOrPaused(q.Paused))
+		}
+		return t
+	})
+	if err == nil && len(shown) < len(queues) {
+		a.footer(len(shown), len(queues), "queue")
+	}
+	return err
+}
+
+// alarming returns a number that should be zero.
+func alarming(n int) any {
+	if n == 0 {
+		return n
+	}
+	return painted{fmt.Sprint(n), red}
+}
+
+func openOrPaused(paused bool) any {
+	if paused {
+		return painted{"paused", yellow}
+	}
+	return "open"
+}
+
+func (a *app) queueShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show QUEUE...",
+		Short: "Show the counts, the latency and the settings of queues",
+		Example: "  qless queue show mail\n" +
+			"  qless queue show mail --json | jq .latency.oldest",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.showQueues),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+}
+
+// queueDetails are the counts of a queue, and its settings. Durations are in seconds.
+type queueDetails struct {
+	qless.QueueCounts
+	Heartbeat      float64 `json:"heartbeat"`
+	MaxConcurrency int     `json:"max_concurrency"`
+	MaxRate        int     `json:"max_rate"`
+	MaxRatePer     float64 `json:"max_rate_per,omitempty"`
+}
+
+func (a *app) showQueues(ctx context.Context, client *qless.Client, args []string) error {
+	names, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	all, err := client.Queues(ctx, qless.IncludeLatency)
+	if err != nil {
+		return err
+	}
+	queues := []queueDetails{}
+	var gone []string
+	for _, name := range names {
+		at := slices.IndexFunc(all, func(q qless.QueueCounts) bool { return q.Name == name })
+		if at < 0 {
+			gone = append(gone, name)
+			continue
+		}
+		details, err := detailsOf(ctx, client, all[at])
+		if err != nil {
+			return err
+		}
+		queues = append(queues, details)
+	}
+	if err := a.printQueues(queues, len(names) == 1); err != nil || len(gone) == 0 {
+		return err
+	}
+	return notFound("queue", gone...)
+}
+
+func detailsOf(
+	ctx context.Context, client *qless.Client, counts qless.QueueCounts,
+) (d queueDetails, err error) {
+	d.QueueCounts = counts
+	queue := client.Queue(counts.Name)
+	heartbeat, err := queue.Heartbeat(ctx)
+	if err != nil {
+		return d, err
+	}
+	d.Heartbeat = heartbeat.Seconds()
+	if d.MaxConcurrency, err = queue.MaxConcurrency(ctx); err != nil {
+		return d, err
+	}
+	rate, per, err := queue.MaxRate(ctx)
+	d.MaxRate, d.MaxRatePer = rate, per.Seconds()
+	return d, err
+}
+
+func (a *app) printQueues(queues []queueDetails, single bool) error {
+	switch {
+	case single && len(queues) == 0:
+		return nil
+	case a.json && single:
+		return a.print(queues[0], nil)
+	case a.json:
+		return a.print(queues, nil)
+	}
+	for i, q := range queues {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if err := q.table().write(a.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d queueDetails) table() *table {
+	t := &table{}
+	t.add("queue", d.Name)
+	t.add("state", openOrPaused(d.Paused))
+	t.add("waiting", d.Waiting)
+	t.add("running", d.Running)
+	t.add("stalled", alarming(d.Stalled))
+	t.add("scheduled", d.Scheduled)
+	t.add("depends", d.Depends)
+	t.add("recurring", d.Recurring)
+	t.add("oldest waits for", elapsed(d.Latency.Oldest))
+	if len(d.Latency.ByPriority) > 1 {
+		for _, p := range d.Latency.ByPriority {
+			t.add(fmt.Sprintf("  of priority %d", p.Priority), elapsed(p.Oldest))
+		}
+	}
+	t.add("next due", since(d.Latency.NextDue))
+	t.add("locks last", short(inSeconds(d.Heartbeat)))
+	if d.MaxConcurrency > 0 {
+		t.add("runs at most", d.MaxConcurrency)
+	}
+	if d.MaxRate > 0 {
+		t.add("starts at most", fmt.Sprintf("%d in %s", d.MaxRate, short(inSeconds(d.MaxRatePer))))
+	}
+	return t
+}
+
+func inSeconds(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second))
+}
+
+func (a *app) queuePeekCommand() *cobra.Command {
+	var limit int
+	command := &cobra.Command{
+		Use:     "peek QUEUE",
+		Short:   "Print the next jobs of a queue, without taking them",
+		Example: "  qless queue peek mail\n  qless queue peek mail --limit 1 --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			jobs, err := client.Queue(args[0]).Peek(ctx, limit)
+			if err != nil {
+				return err
+			}
+			return a.printFullJobs(jobs)
+		}),
+		ValidArgsFunction: a.completeEach(queuesKnown),
+	}
+	command.Flags().IntVar(&limit, "limit", 10, "how many to print at most")
+	return command
+}

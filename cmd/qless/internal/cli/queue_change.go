@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+// eachQueue returns what does the same with queues that are named.
+func (a *app) eachQueue(
+	verb, done string, confirmed bool, do func(queue *qless.Queue, ctx context.Context) error,
+) do {
+	return a.eachNamed(verb, done, "queue", confirmed,
+		func(ctx context.Context, client *qless.Client, name string) error {
+			return do(client.Queue(name), ctx)
+		})
+}
+
+func (a *app) queuePauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "pause QUEUE...",
+		Short:             "Keep workers from taking jobs of queues",
+		Example:           "  qless queue pause mail\n  qless queue pause mail sms --yes",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.eachQueue("pause", "paused", true, (*qless.Queue).Pause)),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+}
+
+func (a *app) queueUnpauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "unpause QUEUE...",
+		Short:             "Let workers take jobs of queues again",
+		Example:           "  qless queue unpause mail",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.eachQueue("unpause", "unpaused", false, (*qless.Queue).Unpause)),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+}
+
+func (a *app) queueForgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "forget QUEUE...",
+		Short:             "Take queues off the list until jobs are put into them; their jobs are kept",
+		Example:           "  qless queue forget old-mail",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.eachQueue("forget", "forgot", true, (*qless.Queue).Forget)),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+}
+
+func (a *app) queueMoveCommand() *cobra.Command {
+	flags := findFlags{}
+	command := &cobra.Command{
+		Use:   "move FROM TO",
+		Short: "Move the waiting jobs of a queue, or those of another state, into another queue",
+		Long: "Move the waiting jobs of a queue, or those of another state, into another queue, where they\n" +
+			"can be popped at once. The jobs are those that the queue has when the command begins.",
+		Example: "  qless queue move mail slow --klass Newsletter\n" +
+			"  qless queue move mail slow -s waiting,scheduled --dry-run",
+		Args: cobra.ExactArgs(2),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			flags.place.queue = args[0]
+			return a.moveQueue(ctx, client, flags, args[1])
+		}),
+		ValidArgsFunction: a.completeEach(queuesKnown, queuesKnown),
+	}
+	a.addFilter(command, &flags.filter)
+	command.Flags().IntVar(&flags.limit, "limit", -1, "how many to move at most, -1 for all")
+	command.Flags().StringSliceVarP(&flags.place.states, "state", "s", []string{"waiting"},
+		"waiting, running, stalled, scheduled or depends")
+	completeWords(command, "state", queueStates...)
+	return command
+}
+
+func (a *app) moveQueue(
+	ctx context.Context, client *qless.Client, flags findFlags, to string,
+) error {
+	for _, state := range flags.place.states {
+		if !slices.Contains(queueStates, state) {
+			return usageError{errors.New("the jobs of a queue are " + list(queueStates))}
+		}
+	}
+	if to == flags.place.queue {
+		return usageError{errors.New("the queues are the same")}
+	}
+	found, err := a.find(ctx, client, flags)
+	if err != nil {
+		return err
+	}
+	jids := make([]string, len(found.Items))
+	for i, job := range found.Items {
+		jids[i] = job.JID
+	}
+	return a.change(ctx, client, change{
+		verb: "move", done: "moved", rest: " to " + to, confirmed: true,
+		page: ofBulk(func(ctx context.Context, bulk *qless.Bulk) (qless.BulkResult, error) {
+			return bulk.Move(ctx, to)
+		}),
+	}, jids)
+}
+
+func (a *app) queueWaitCommand() *cobra.Command {
+	var states []string
+	var poll time.Duration
+	command := &cobra.Command{
+		Use:   "wait QUEUE...",
+		Short: "Wait until queues have no jobs",
+		Long: "Wait until queues have no jobs in some states: by default, none at all but recurring ones.\n" +
+			"Failed and complete jobs are in no queue. Without --timeout it waits for as long as it takes.",
+		Example: "  qless queue wait mail --timeout 10m\n" +
+			"  qless queue wait mail -s waiting,running",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.runWaiting(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.waitForQueues(ctx, client, args, states, poll)
+		}),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+	command.Flags().StringSliceVarP(&states, "state", "s", queueStates,
+		"waiting, running, stalled, scheduled or depends")
+	command.Flags().DurationVar(&poll, "every", time.Second, "how often to look")
+	completeWords(command, "state", queueStates...)
+	return command
+}
+
+func (a *app) waitForQueues(
+	ctx context.Context, client *qless.Client, args, states []string, poll time.Duration,
+) error {
+	for _, state := range states {
+		if !slices.Contains(queueStates, state) {
+			return usageError{errors.New("the jobs of a queue are " + list(queueStates))}
+		}
+	}
+	names, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTicker(max(poll, 10*time.Millisecond))
+	defer timer.Stop()
+	for {
+		left, err := jobsLeft(ctx, client, names, states)
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// jobsLeft returns how many jobs queues have in some states.
+func jobsLeft(
+	ctx context.Context, client *qless.Client, names, states []string,
+) (left int, err error) {
+	for _, name := range names {
+		counts, err := client.Queue(name).Counts(ctx)
+		if err != nil {
+			return 0, err
+		}
+		in := map[string]int{
+			string(qless.ListWaiting):   counts.Waiting,
+			string(qless.ListRunning):   counts.Running,
+			string(qless.ListStalled):   counts.Stalled,
+			string(qless.ListScheduled): counts.Scheduled,
+			string(qless.ListDepends):   counts.Depends,
+		}
+		for _, state := range states {
+			left += in[state]
+		}
+	}
+	return left, nil
+}

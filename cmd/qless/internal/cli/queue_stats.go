@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) queueStatsCommand() *cobra.Command {
+	var day string
+	command := &cobra.Command{
+		Use:   "stats [QUEUE...]",
+		Short: "Show how long the jobs of a day waited and ran, and how many failed",
+		Example: "  qless queue stats\n  qless queue stats mail --day 2026-11-21\n" +
+			"  qless queue stats mail --json | jq '.[0].wait.mean'",
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.queueStats(ctx, client, args, day)
+		}),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+	command.Flags().StringVar(&day, "day", "", "a day in UTC, as in 2026-11-21 (default today)")
+	return command
+}
+
+// queueStats are the statistics of a queue.
+type queueStats struct {
+	Queue string `json:"queue"`
+	qless.Stats
+}
+
+func (a *app) queueStats(
+	ctx context.Context, client *qless.Client, args []string, day string,
+) error {
+	at := now()
+	if day != "" {
+		var err error
+		if at, err = time.Parse(time.DateOnly, day); err != nil {
+			return usageError{fmt.Errorf("--day %s is not a day such as 2026-11-21", day)}
+		}
+	}
+	names, err := a.queueNames(ctx, client, args)
+	if err != nil {
+		return err
+	}
+	all := []queueStats{}
+	for _, name := range names {
+		stats, err := client.Queue(name).Stats(ctx, at)
+		if err != nil {
+			return err
+		}
+		all = append(all, queueStats{name, stats})
+	}
+	return a.print(all, func() *table { return statsTable(all) })
+}
+
+// queueNames returns the queues that are named, or all.
+func (a *app) queueNames(
+	ctx context.Context, client *qless.Client, args []string,
+) ([]string, error) {
+	if len(args) == 0 {
+		return queuesKnown(ctx, client)
+	}
+	return a.names(args)
+}
+
+func statsTable(all []queueStats) *table {
+	t := &table{
+		header: []string{
+			"QUEUE", "POPPED", "WAITED", "COMPLETED", "RAN", "FAILURES", "STILL FAILED",
+			"LOST LOCKS", "EXPIRED",
+		},
+		empty: "no queues",
+	}
+	for _, s := range all {
+		t.add(s.Queue, s.Wait.Count, elapsed(s.Wait.Mean), s.Run.Count, elapsed(s.Run.Mean),
+			s.Failures, alarming(s.Failed), s.Retries, s.Expired)
+	}
+	return t
+}

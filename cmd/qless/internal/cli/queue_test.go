@@ -1,0 +1,40 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestQueuesAreListed(t *testing.T) {
+	e := newStill(t)
+	require.Equal(t, "no queues\n", e.ok("queue", "ls"))
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Client().Queue("sms").Pause(t.Context()))
+	golden(t, "queue_ls.txt", e.ok("queue", "ls"))
+	var queues []qless.QueueCounts
+	require.NoError(t, json.Unmarshal([]byte(e.ok("queue", "ls", "--json")), &queues))
+	require.Equal(t, 1, queues[0].Waiting)
+}
+
+func TestAQueueIsPausedOnlyWhenConfirmed(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Client().Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	paused := func() bool {
+		queues, err := e.Client().Queues(t.Context())
+		require.NoError(t, err)
+		return queues[0].Paused
+	}
+	require.Equal(t, 2, e.run("yes\n", "queue", "pause", "mail").status)
+	require.False(t, paused())
+	r := e.run("", "queue", "pause", "mail", "--dry-run")
+	require.Equal(t, run{0, "", "would pause 1 queue\n"}, r)
+	require.False(t, paused())
+	e.ok("queue", "pause", "mail", "--yes")
+	require.True(t, paused())
+}

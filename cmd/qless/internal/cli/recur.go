@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+func (a *app) recurCommand() *cobra.Command {
+	return group("recur", "Show and change recurring jobs",
+		a.recurListCommand(), a.recurShowCommand(), a.recurPutCommand(), a.recurSetCommand(),
+		a.recurRunCommand(), a.recurCancelCommand())
+}
+
+func (a *app) recurListCommand() *cobra.Command {
+	var flags rangeFlags
+	command := &cobra.Command{
+		Use:     "ls [QUEUE...]",
+		Short:   "List the recurring jobs of queues, or of all",
+		Example: "  qless recur ls\n  qless recur ls reports --json",
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.listRecurring(ctx, client, args, flags.limit)
+		}),
+		ValidArgsFunction: a.completeNames(queuesKnown),
+	}
+	flags.addToWhole(command)
+	return command
+}
+
+func (a *app) listRecurring(
+	ctx context.Context, client *qless.Client, args []string, limit int,
+) error {
+	names, err := a.queueNames(ctx, client, args)
+	if err != nil {
+		return err
+	}
+	page := qless.Page[qless.JobSummary]{Items: []qless.JobSummary{}}
+	for _, name := range names {
+		r := qless.Range{Limit: 1}
+		if limit < 0 || limit > len(page.Items) {
+			r.Limit = max(limit-len(page.Items), -1)
+		}
+		found, err := client.Queue(name).List(ctx, qless.ListRecurring, r)
+		if err != nil {
+			return err
+		}
+		page.Total += found.Total
+		page.Items = append(page.Items, found.Items...)
+	}
+	page.Items = part(page.Items, &rangeFlags{limit: limit})
+	return a.printPage(page)
+}
+
+func (a *app) recurShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show JID...",
+		Short: "Show recurring jobs",
+		Example: "  qless recur show monthly-report\n" +
+			"  qless recur show monthly-report --json",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.run(a.showRecurring),
+		ValidArgsFunction: a.completeNames(recurringJIDs),
+	}
+}
+
+func (a *app) showRecurring(ctx context.Context, client *qless.Client, args []string) error {
+	jids, err := a.names(args)
+	if err != nil {
+		return err
+	}
+	jobs := []*qless.RecurringJob{}
+	var gone []string
+	for _, jid := range jids {
+		job, err := client.RecurringJob(ctx, jid)
+		switch {
+		case errors.Is(err, qless.ErrNotFound):
+			gone = append(gone, jid)
+		case err != nil:
+			return err
+		default:
+			jobs = append(jobs, job)
+		}
+	}
+	if err := a.printRecurring(jobs, len(jids) == 1); err != nil || len(gone) == 0 {
+		return err
+	}
+	return notFound("recurring job", gone...)
+}
+
+func (a *app) printRecurring(jobs []*qless.RecurringJob, single bool) error {
+	switch {
+	case single && len(jobs) == 0:
+		return nil
+	case a.json && single:
+		return a.print(jobs[0], nil)
+	case a.json:
+		return a.print(jobs, nil)
+	}
+	for i, job := range jobs {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		t := &table{}
+		t.add("jid", job.JID)
+		t.add("klass", job.Klass)
+		t.add("queue", job.Queue)
+		t.add("every", short(job.Interval))
+		t.add("jobs so far", job.Count)
+		t.add("priority", job.Priority)
+		t.add("retries", job.Retries)
+		t.add("tags", list(job.Tags))
+		t.add("backlog", backlog(job.Backlog))
+		if err := t.write(a.out); err != nil {
+			return err
+		}
+		a.block("data", indented(job.Data))
+	}
+	return nil
+}
+
+func backlog(jobs int) string {
+	if jobs == 0 {
+		return "all missed jobs"
+	}
+	return "at most " + text.Count(jobs, "missed job")
+}
+
+// recurFlags are the options of recurring jobs.
+type recurFlags struct {
+	flags                      *pflag.FlagSet
+	jid, klass, queue, data    string
+	every, offset              time.Duration
+	backlog, priority, retries int
+	tags, untags               []string
+}
+
+// add gives a command the flags that put and set have.
+func (f *recurFlags) add(command *cobra.Command) {
+	f.flags = command.Flags()
+	f.flags.DurationVar(&f.every, "every", 0, "the time from one job to the next")
+	f.flags.IntVar(&f.backlog, "backlog", 0, "how many missed jobs are put at most, 0 for all")
+	f.flags.IntVar(&f.priority, "priority", 0, "the priority of its jobs")
+	f.flags.IntVar(&f.retries, "retries", 5, "how often its jobs may be retried")
+	f.flags.StringArrayVarP(&f.tags, "tag", "t", nil, "a tag of its jobs; may be repeated")
+}
+
+func (a *app) recurPutCommand() *cobra.Command {
+	var flags recurFlags
+	command := &cobra.Command{
+		Use:   "put QUEUE KLASS [DATA]",
+		Short: "Put a recurring job into a queue, and print its jid",
+		Long: "Put a recurring job into a queue, and print its jid. The data is JSON; - stands for that of\n" +
+			"the standard input. A recurring job that has the --jid already is changed.",
+		Example: "  qless recur put reports Hourly --every 1h --jid hourly-report\n" +
+			"  qless recur put mail Digest '{\"to\": \"all\"}' --every 24h --offset 6h",
+		Args: cobra.RangeArgs(2, 3),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.putRecurring(ctx, client, &flags, args)
+		}),
+		ValidArgsFunction: a.completeEach(queuesKnown, klassesKnown),
+	}
+	flags.add(command)
+	command.Flags().StringVar(&flags.jid, "jid", "", "its id (default: a new random one)")
+	command.Flags().DurationVar(&flags.offset, "offset", 0, "how long until the first job")
+	_ = command.MarkFlagRequired("every")
+	return command
+}
+
+func (a *app) putRecurring(
+	ctx context.Context, client *qless.Client, f *recurFlags, args []string,
+) error {
+	data, err := a.data(args[2:])
+	if err != nil {
+		return err
+	}
+	options := []qless.RecurOption{
+		qless.Backlog(f.backlog), qless.Offset(f.offset), qless.Priority(f.priority),
+		qless.Retries(f.retries), qless.Tags(f.tags...),
+	}
+	if f.jid != "" {
+		options = append(options, qless.JID(f.jid))
+	}
+	if !a.goOn("put a job of klass %s into %s every %s", args[1], args[0], short(f.every)) {
+		return nil
+	}
+	jid, err := client.Queue(args[0]).Recur(ctx, args[1], data, f.every, options...)
+	if err != nil {
+		return err
+	}
+	return a.printJID(jid)
+}
+
+func (a *app) recurSetCommand() *cobra.Command {
+	var flags recurFlags
+	command := &cobra.Command{
+		Use:   "set JID",
+		Short: "Change a recurring job; jobs that it has put stay as they are",
+		Example: "  qless recur set hourly-report --every 30m\n" +
+			"  qless recur set hourly-report --data '{\"full\": true}' --tag eu --untag us",
+		Args: cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, client *qless.Client, args []string) error {
+			return a.setRecurring(ctx, client, &flags, args[0])
+		}),
+		ValidArgsFunction: a.completeEach(recurringJIDs),
+	}
+	flags.add(command)
+	command.Flags().StringVar(&flags.klass, "klass", "", "the klass of its jobs")
+	command.Flags().StringVarP(&flags.queue, "queue", "q", "", "the queue of its jobs")
+	command.Flags().StringVarP(&flags.data, "data", "d", "",
+		"the data of its jobs, as JSON; - for stdin")
+	command.Flags().StringArrayVar(&flags.untags, "untag", nil, "a tag to remove; may be repeated")
+	a.completeFlag(command, "queue", queuesKnown)
+	return command
+}
+
+func (a *app) setRecurring(
+	ctx context.Context, client *qless.Client, f *recurFlags, jid string,
+) error {
+	var data any
+	if f.flags.Changed("data") {
+		var err error
+		if data, err = a.data([]string{f.data}); err != nil {
+			return err
+		}
+	}
+	job, err := client.RecurringJob(ctx, jid)
+	if err != nil {
+		return err
+	}
+	changes := f.changes(ctx, job, data)
+	if len(changes) == 0 {
+		return usageError{errors.New("no flag says what to change")}
+	}
+	if !a.goOn("change %s", text.Clean(jid)) {
+		return nil
+	}
+	for _, change := range changes {
+		if err := change(); err != nil {
+			return err
+		}
+	}
+	a.say("changed %s", text.Clean(jid))
+	return nil
+}
+
+// changes returns what the flags that are set do.
+func (f *recurFlags) changes(
+	ctx context.Context, job *qless.RecurringJob, data any,
+) []func() error {
+	var changes []func() error
+	for _, c := range []struct {
+		flag string
+		do   func() error
+	}{
+		{"every", func() error { return job.SetInterval(ctx, f.every) }},
+		{"backlog", func() error { return job.SetBacklog(ctx, f.backlog) }},
+		{"priority", func() error { return job.SetPriority(ctx, f.priority) }},
+		{"retries", func() error { return job.SetRetries(ctx, f.retries) }},
+		{"klass", func() error { return job.SetKlass(ctx, f.klass) }},
+		{"data", func() error { return job.SetData(ctx, data) }},
+		{"tag", func() error { return job.Tag(ctx, f.tags...) }},
+		{"untag", func() error { return job.Untag(ctx, f.untags...) }},
+		{"queue", func() error { return job.Move(ctx, f.queue) }},
+	} {
+		if f.flags.Changed(c.flag) {
+			changes = append(changes, c.do)
+		}
+	}
+	return changes
+}
+
+func (a *app) recurRunCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "run JID",
+		Short:             "Put a job of a recurring job at once, in addition to the others",
+		Example:           "  qless recur run hourly-report",
+		Args:              cobra.ExactArgs(1),
+		RunE:              a.run(a.runRecurring),
+		ValidArgsFunction: a.completeEach(recurringJIDs),
+	}
+}
+
+func (a *app) runRecurring(ctx context.Context, client *qless.Client, args []string) error {
+	job, err := client.RecurringJob(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	if !a.goOn("put a job of klass %s into %s", job.Klass, job.Queue) {
+		return nil
+	}
+	jid, err := client.Queue(job.Queue).Put(ctx, job.Klass, slices.Clone(job.Data),
+		qless.Priority(job.Priority), qless.Retries(job.Retries), qless.Tags(job.Tags...))
+	if err != nil {
+		return err
+	}
+	return a.printJID(jid)
+}
+
+func (a *app) recurCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel JID...",
+		Short: "Delete recurring jobs; jobs that they have put are kept",
+		Example: "  qless recur cancel hourly-report\n" +
+			"  qless recur ls reports --jids | qless recur cancel - --yes",
+		Args: cobra.MinimumNArgs(1),
+		RunE: a.run(a.eachNamed("cancel", "canceled", "recurring job", true,
+			func(ctx context.Context, client *qless.Client, jid string) error {
+				job, err := client.RecurringJob(ctx, jid)
+				if err != nil {
+					return err
+				}
+				return job.Cancel(ctx)
+			})),
+		ValidArgsFunction: a.completeNames(recurringJIDs),
+	}
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) scriptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "script",
+		Short: "Print the script that clients of other languages load in place of their own",
+		Long: "Print the script that clients of other languages load in place of their own qless.lua, to\n" +
+			"run on current servers and to share queues with clients in Go.",
+		Example: "  qless script > qless.lua\n  qless script | redis-cli -x script load",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(a.out, qless.DropInScript())
+			return err
+		},
+	}
+}
+
+// lowestServer is the oldest version of Redis that qless runs on.
+const lowestServer = "6.2"
+
+// A version says what the program was built of.
+type version struct {
+	Qless       string `json:"qless"`
+	Go          string `json:"go"`
+	Platform    string `json:"platform"`
+	Revision    string `json:"revision,omitempty"`
+	LowestRedis string `json:"lowest_redis"`
+}
+
+func versionOf(build *debug.BuildInfo) version {
+	v := version{
+		Qless: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		LowestRedis: lowestServer,
+	}
+	if build == nil {
+		return v
+	}
+	if build.Main.Version != "" {
+		v.Qless = build.Main.Version
+	}
+	for _, setting := range build.Settings {
+		if setting.Key == "vcs.revision" {
+			v.Revision = setting.Value
+		}
+	}
+	return v
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program, and the oldest Redis that it works with",
+		Example: "  qless version\n  qless version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			build, _ := debug.ReadBuildInfo()
+			v := versionOf(build)
+			if a.json {
+				return a.print(v, nil)
+			}
+			_, err := fmt.Fprintf(a.out, "qless %s, %s %s, for Redis %s or later\n",
+				v.Qless, v.Go, v.Platform, v.LowestRedis)
+			return err
+		},
+	}
+}

@@ -1,0 +1,54 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+func TestTheScriptIsPrintedAsItIs(t *testing.T) {
+	e := newEnv(t)
+	e.url = "" // no server is needed
+	require.Equal(t, qless.DropInScript(), e.ok("script"))
+}
+
+func TestTheVersionNamesTheOldestServer(t *testing.T) {
+	e := newEnv(t)
+	e.url = ""
+	require.Regexp(t, `^qless \S+, go1\S+ \S+/\S+, for Redis 6.2 or later\n$`, e.ok("version"))
+	var version map[string]string
+	require.NoError(t, json.Unmarshal([]byte(e.ok("version", "--json")), &version))
+	require.Equal(t, runtime.Version(), version["go"])
+	require.Equal(t, "6.2", version["lowest_redis"])
+}
+
+func TestCompletionIsPrintedForFourShells(t *testing.T) {
+	e := newEnv(t)
+	e.url = ""
+	for shell, syntax := range map[string][]string{
+		"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}, "powershell": nil,
+	} {
+		text := e.ok("completion", shell)
+		require.Contains(t, text, "qless", shell)
+		if len(syntax) == 0 {
+			continue
+		}
+		program, err := exec.LookPath(syntax[0])
+		if err != nil {
+			continue // it is not installed
+		}
+		path := filepath.Join(t.TempDir(), "completion")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		said, err := exec.Command(program, append(syntax[1:], path)...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", shell, said)
+	}
+	require.Contains(t, e.ok("__complete", "config", ""), "dump")
+	require.Contains(t, e.ok("__complete", "serve", "--log-format", ""), "json")
+}

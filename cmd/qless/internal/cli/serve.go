@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	lmstfy "github.com/qless/qless-go/gateway/lmstfy/serve"
+	workq "github.com/qless/qless-go/gateway/workq/serve"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var o serveOptions
+	command := group("serve", "Run servers for other protocols, the dashboard, and metrics",
+		a.serveWorkqCommand(), a.serveLmstfyCommand())
+	command.Long = `Run servers in one process: for clients of other protocols, the dashboard, and metrics. Each prints a
+line when it listens.
+
+The dashboard authenticates nobody: anyone who can reach it may do what its flags allow. With
+--web-user, it asks for that user and the password in QLESS_WEB_PASSWORD.
+
+SIGTERM and SIGINT stop them: /readyz says so first, for as long as --shutdown-delay; then requests
+that are under way are answered, for as long as --shutdown-timeout. The status is 0 if all of them
+were. A second signal ends the program at once.
+
+Without the URL of a Redis server, jobs are kept in memory, and lost at the end.`
+	command.Example = "  qless serve --web 127.0.0.1:9090\n" +
+		"  qless serve --lmstfy :7777 --workq :9922 --metrics :9464 --redis redis://localhost:6379"
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if o.lmstfy == "" && o.workq == "" && o.web.listen == "" && o.metrics == "" {
+			return usageError{errors.New("want at least one of --lmstfy, --workq, --web and --metrics")}
+		}
+		return a.serve(command.Context(), &o)
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.lmstfy, "lmstfy", "", "address of lmstfy's API")
+	flags.StringVar(&o.lmstfyAdmin, "lmstfy-admin", "", "address of lmstfy's admin API")
+	flags.BoolVar(&o.skipTokens, "skip-tokens", false,
+		"take requests of lmstfy's clients without looking at their tokens")
+	flags.StringVar(&o.workq, "workq", "", "address for Workq's protocol")
+	o.web.addFlags(flags)
+	flags.StringVar(&o.metrics, "metrics", "", "address of /metrics, /healthz and /readyz")
+	o.addFlags(command)
+	return command
+}
+
+func (a *app) exporterCommand() *cobra.Command {
+	var o serveOptions
+	command := &cobra.Command{
+		Use:   "exporter",
+		Short: "Serve the metrics of the queues to Prometheus",
+		Long: "Serve the metrics of the queues to Prometheus: /metrics, and /healthz and /readyz as\n" +
+			"those of qless serve.",
+		Example: "  qless exporter --listen :9464 --redis redis://localhost:6379",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.serve(command.Context(), &o)
+		},
+	}
+	command.Flags().StringVar(&o.metrics, "listen", "127.0.0.1:9464", "address to listen on")
+	o.addFlags(command)
+	return command
+}
+
+// serveOptions say what is served, and how.
+type serveOptions struct {
+	lmstfy, lmstfyAdmin, workq, metrics string
+	web                                 webOptions
+
+	skipTokens             bool
+	delay, shutdownTimeout time.Duration
+	logFormat, logLevel    string
+}
+
+// addFlags adds the flags of everything that is served.
+func (o *serveOptions) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.DurationVar(&o.delay, "shutdown-delay", 0,
+		"how long to go on after a signal, for load balancers to see that this is not ready")
+	flags.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 20*time.Second,
+		"how long requests may take that are under way")
+	flags.StringVar(&o.logFormat, "log-format", "text", "format of the log: text or json")
+	flags.StringVar(&o.logLevel, "log-level", "info", "what is logged: debug, info, warn or error")
+	completeWords(command, "log-format", "text", "json")
+	completeWords(command, "log-level", "debug", "info", "warn", "error")
+}
+
+// usesMemory reports whether the servers are of use without a Redis.
+func (o *serveOptions) usesMemory() bool {
+	return o.lmstfy != "" || o.workq != ""
+}
+
+// logger returns the logger that the options describe.
+func (a *app) logger(o *serveOptions) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q is not debug, info, warn or error", o.logLevel)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch o.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.err, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.err, options)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %q is neither text nor json", o.logFormat)}
+}
+
+// serve serves until the context ends.
+func (a *app) serve(ctx context.Context, o *serveOptions) error {
+	logger, err := a.logger(o)
+	if err != nil {
+		return err
+	}
+	s := &servers{app: a, options: o, log: logger}
+	defer s.close()
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+func (a *app) serveWorkqCommand() *cobra.Command {
+	var options workq.Options
+	command := &cobra.Command{
+		Use:   "workq",
+		Short: "Serve Workq's protocol over TCP",
+		Long: "Serve Workq's protocol over TCP. Jobs are kept in memory, and lost at the end, unless a\n" +
+			"Redis server is named.",
+		Example: "  qless serve workq --listen 127.0.0.1:9922 --redis redis://localhost:6379",
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			where, err := a.where()
+			if err != nil {
+				return err
+			}
+			options.Redis, options.Namespace = where.redis, where.namespace
+			return workq.Run(command.Context(), options, a.out, a.err)
+		},
+	}
+	command.Flags().StringVar(&options.Listen, "listen", workq.DefaultListen, "address to listen on")
+	return command
+}
+
+func (a *app) serveLmstfyCommand() *cobra.Command {
+	var options lmstfy.Options
+	command := &cobra.Command{
+		Use:   "lmstfy",
+		Short: "Serve lmstfy's protocol over HTTP",
+		Long: "Serve lmstfy's protocol over HTTP. Jobs are kept in memory, and lost at the end, unless a\n" +
+			"Redis server is named here or in the configuration file.",
+		Example: "  qless serve lmstfy --listen 127.0.0.1:7777 --redis redis://localhost:6379\n" +
+			"  qless serve lmstfy -c config.toml",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			where, err := a.where()
+			if err != nil {
+				return err
+			}
+			options.Redis, options.Namespace = where.redis, where.namespace
+			return lmstfy.Run(command.Context(), options, a.out, a.err)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&options.Listen, "listen", "", "address of the API (default 127.0.0.1:7777)")
+	flags.StringVar(&options.AdminListen, "admin-listen", "",
+		"address of the admin API (default 127.0.0.1:7778)")
+	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server")
+	flags.BoolVar(&options.SkipTokens, "skip-tokens", false,
+		"take requests without looking at their tokens")
+	return command
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/units"
+)
+
+// statusGroups is how many failure groups are shown.
+const statusGroups = 10
+
+func (a *app) statusCommand() *cobra.Command {
+	var old time.Duration
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the namespace does, and what needs attention",
+		Long: "Show what the namespace does: what needs attention, queues, workers, how many jobs end\n" +
+			"in a minute, failures, and limits that are full.\n\n" +
+			"It reads up to 1000 queues with one script for each 200, and runs 3 commands on the\n" +
+			"server for each worker.",
+		Example: "  qless status\n  qless status --json | jq '.attention[].sentence'",
+		Args:    cobra.NoArgs,
+		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			return a.showStatus(ctx, client, old)
+		}),
+	}
+	command.Flags().DurationVar(&old, "old", 5*time.Minute,
+		"from which age of its oldest job on a queue is late")
+	return command
+}
+
+func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Duration) error {
+	o, err := doctor.ReadStatus(ctx, client, old)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(o, nil)
+	}
+	s := statusScreen{out: a.out, style: text.StyleOf(a.out)}
+	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), o.Namespace,
+		o.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
+	s.attention(o.Attention)
+	s.workers(o)
+	if err := s.queues(o.Queues); err != nil {
+		return err
+	}
+	s.failures(o.Failures)
+	s.limits(o.FullLimits)
+	return s.err
+}
+
+// serverName returns the address of the server, without what is secret in its URL.
+func (a *app) serverName() string {
+	parsed, err := url.Parse(a.redisURL())
+	if err != nil {
+		return "server"
+	}
+	return text.Clean(parsed.Host + strings.TrimRight(parsed.Path, "/"))
+}
+
+// A statusScreen prints the parts of the status.
+type statusScreen struct {
+	out   io.Writer
+	style text.Style
+	err   error
+}
+
+func (s *statusScreen) line(format string, args ...any) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.out, format+"\n", args...)
+	}
+}
+
+func (s *statusScreen) attention(problems []doctor.Problem) {
+	s.line("")
+	if len(problems) == 0 {
+		s.line("%s", s.style.Green("nothing needs attention"))
+		return
+	}
+	s.line("%s", s.style.Bold("NEEDS ATTENTION"))
+	for _, p := range problems {
+		sign, paint := "-", s.style.Yellow
+		if p.Urgent {
+			sign, paint = "!", s.style.Red
+		}
+		s.line("%s %s", paint(sign), paint(text.Clean(p.Sentence)))
+		if command := remedy(&p); command != "" {
+			s.line("    %s", s.style.Faint(text.Clean(command)))
+		}
+	}
+}
+
+// remedy returns the command that tells more about a problem, or repairs it.
+func remedy(p *doctor.Problem) string {
+	switch {
+	case p.Code == "paused":
+		return "qless queue unpause " + text.Quote(p.Queue)
+	case p.Schedule != "":
+		return "qless schedule ls"
+	case p.Queue != "":
+		return "qless why " + text.Quote(p.Queue)
+	case p.JID != "":
+		return "qless job show " + text.Quote(p.JID)
+	}
+	return ""
+}
+
+func (s *statusScreen) workers(o *doctor.Status) {
+	w := o.Workers
+	line := fmt.Sprintf("%s, %d of %s busy", text.Count(w.Registered, "worker"), w.Busy,
+		text.Count(w.Slots, "slot"))
+	if w.Silent > 0 {
+		line += fmt.Sprintf("; %d more that say nothing of themselves", w.Silent)
+	}
+	s.line("\n%s  %s", s.style.Bold("WORKERS"), line)
+	s.line("%s    %s completed, %s failed, %s retried a minute", s.style.Bold("RATES"),
+		units.Rate(o.Rates.Completed), units.Rate(o.Rates.Failed), units.Rate(o.Rates.Retried))
+}
+
+func (s *statusScreen) queues(queues []doctor.QueueStatus) error {
+	s.line("")
+	if s.err != nil {
+		return s.err
+	}
+	t := &table{
+		header: []string{
+			"QUEUE", "WAITING", "OLDEST", "RUNNING", "STALLED", "SCHEDULED", "DEPENDS", "DONE/M",
+			"FAIL/M", "WORKERS", "STATE",
+		},
+		empty: "no queues",
+	}
+	for i := range queues {
+		q := &queues[i]
+		running := fmt.Sprint(q.Running)
+		if q.MaxConcurrency > 0 {
+			running += fmt.Sprintf("/%d", q.MaxConcurrency)
+		}
+		state := "open"
+		if q.Paused {
+			state = "paused"
+		}
+		t.add(text.Clean(q.Name), q.Waiting, units.Age(q.Oldest), running, q.Stalled, q.Scheduled,
+			q.Depends, units.Rate(q.Rates.Completed), units.Rate(q.Rates.Failed), q.Workers, state)
+	}
+	return t.write(s.out)
+}
+
+func (s *statusScreen) failures(groups []doctor.Group) {
+	s.line("")
+	if len(groups) == 0 {
+		s.line("no failed jobs")
+		return
+	}
+	s.line("%s", s.style.Bold("FAILURES"))
+	for i, g := range groups {
+		if i == statusGroups {
+			s.line("  and %s", text.Count(len(groups)-i, "more group"))
+			return
+		}
+		s.line("%7d  %s", g.Jobs, text.Clean(g.Name))
+	}
+}
+
+func (s *statusScreen) limits(limits []qless.LimitInfo) {
+	if len(limits) == 0 {
+		return
+	}
+	s.line("\n%s", s.style.Bold("FULL LIMITS"))
+	for i := range limits {
+		s.line("%7d  %s", limits[i].Parked, text.Clean(limits[i].Name))
+	}
+}

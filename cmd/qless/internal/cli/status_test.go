@@ -1,0 +1,179 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// newLiveEnv is newEnv with a server whose time goes on.
+func newLiveEnv(t *testing.T) *env {
+	server, err := qlesstest.Start()
+	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	return &env{Server: server, t: t, url: "redis://" + server.Addr()}
+}
+
+// put puts a job that has been waiting for some time, and returns its jid.
+func (e *env) put(queue, klass string, age time.Duration, options ...qless.PutOption) string {
+	e.t.Helper()
+	client, err := qless.New(e.Redis(), qless.WithClock(func() time.Time {
+		return time.Now().Add(-age)
+	}))
+	require.NoError(e.t, err)
+	jid, err := client.Queue(queue).Put(e.t.Context(), klass, nil, options...)
+	require.NoError(e.t, err)
+	return jid
+}
+
+// fail puts a job and fails it.
+func (e *env) fail(queue, klass, group, message string) {
+	e.t.Helper()
+	e.put(queue, klass, 0)
+	jobs, err := e.Client().Queue(queue).Pop(e.t.Context(), 1)
+	require.NoError(e.t, err)
+	require.Len(e.t, jobs, 1)
+	require.NoError(e.t, jobs[0].Fail(e.t.Context(), group, message))
+}
+
+// work starts a worker for a queue that has a slot, and stops it with the test.
+func (e *env) work(queue string, handle qless.Handler) *qless.Worker {
+	e.t.Helper()
+	worker, err := qless.NewWorker(e.Client(), qless.WorkerConfig{
+		Name: "worker-" + queue, Queues: []string{queue}, Concurrency: 1, Logger: testkit.Quiet(),
+	})
+	require.NoError(e.t, err)
+	worker.Handle("Welcome", handle)
+	ctx, stop := context.WithCancel(e.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	e.t.Cleanup(func() {
+		stop()
+		if err := testkit.Soon(e.t, "the worker to stop", ended); !errors.Is(err, context.Canceled) {
+			require.NoError(e.t, err)
+		}
+	})
+	testkit.Until(e.t, "the worker to register", func() bool {
+		workers, err := e.Client().Workers(e.t.Context())
+		require.NoError(e.t, err)
+		for _, w := range workers {
+			if w.Name == "worker-"+queue && w.Info != nil {
+				return true
+			}
+		}
+		return false
+	})
+	return worker
+}
+
+// stable replaces what differs from run to run.
+func (e *env) stable(text string) string {
+	text = strings.ReplaceAll(text, e.Addr(), "localhost:6379")
+	text = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z| UTC)`).
+		ReplaceAllString(text, "2024-01-02 12:00:00 UTC")
+	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(Z|[-+]\d\d:\d\d)`).
+		ReplaceAllString(text, "2024-01-02T12:00:00Z")
+	text = regexp.MustCompile(`"oldest": [\d.]+`).ReplaceAllString(text, `"oldest": 600`)
+	text = regexp.MustCompile(`\b10m\d\ds`).ReplaceAllString(text, "10m00s")
+	return strings.ReplaceAll(text, "<1s", "3s ")
+}
+
+func TestStatusOfAnEmptyServer(t *testing.T) {
+	e := newLiveEnv(t)
+	golden(t, "status_empty.txt", e.stable(e.ok("status")))
+}
+
+// busyEnv is a server with something of everything.
+func busyEnv(t *testing.T) *env {
+	e := newLiveEnv(t)
+	ctx := t.Context()
+	e.put("mail", "Welcome", 10*time.Minute)
+	e.put("mail", "Welcome", 10*time.Minute)
+	e.put("mail", "Welcome", 0, qless.Delay(time.Hour))
+	e.put("export", "Monthly", 10*time.Minute)
+	require.NoError(t, e.Client().Queue("export").Pause(ctx))
+	for range 3 {
+		e.fail("thumbs", "Resize", "timeout", "took too long")
+	}
+	e.fail("thumbs", "Resize", "no-such-file", "gone")
+	api := e.Client().Limit("shopify")
+	require.NoError(t, api.Set(ctx, qless.LimitConfig{
+		Concurrency: 1, Rate: 1, Per: time.Hour, // so that parked jobs are not tried meanwhile
+	}))
+	for range 3 {
+		e.put("sync", "Fetch", 0, qless.Limits("shopify"))
+	}
+	jobs, err := e.Client().Queue("sync").Pop(ctx, 2)
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	return e
+}
+
+func TestStatusShowsWhatNeedsAttentionFirst(t *testing.T) {
+	e := busyEnv(t)
+	out := regexp.MustCompile(`show \w+`).ReplaceAllString(e.stable(e.ok("status")), "show 4a6c1a")
+	golden(t, "status.txt", out)
+}
+
+func TestStatusAsJSON(t *testing.T) {
+	e := busyEnv(t)
+	var o doctor.Status
+	require.NoError(t, json.Unmarshal([]byte(e.ok("status", "--json")), &o))
+	require.Equal(t, "ql:", o.Namespace)
+	codes := map[string]string{}
+	for _, p := range o.Attention {
+		codes[p.Code] = p.Queue
+	}
+	require.Equal(t, map[string]string{"old": "mail", "paused": "export", "limit_full": ""}, codes)
+	require.Equal(t, []doctor.Group{{Name: "timeout", Jobs: 3}, {Name: "no-such-file", Jobs: 1}},
+		o.Failures)
+	require.Equal(t, "shopify", o.FullLimits[0].Name)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(e.ok("status", "--json")), &fields))
+	for _, name := range []string{
+		"time", "namespace", "attention", "queues", "workers", "rates", "failures", "full_limits",
+	} {
+		require.Contains(t, fields, name)
+	}
+}
+
+func TestStatusTellsAQueueWithoutWorkersFromAnIdleOne(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("mail", "Welcome", 0)
+	require.Contains(t, e.ok("status"), "queue mail has no workers: 1 job waits")
+	release := make(chan struct{})
+	e.work("mail", func(context.Context, *qless.Job) error { <-release; return nil })
+	testkit.Until(t, "the job to run", func() bool {
+		return strings.Contains(e.ok("status"), "1 worker, 1 of 1 slot busy")
+	})
+	require.Contains(t, e.ok("status"), "nothing needs attention")
+	close(release)
+}
+
+func TestStatusTellsOfLostLocks(t *testing.T) {
+	e := newLiveEnv(t)
+	e.put("mail", "Welcome", 0)
+	_, err := e.Client().Queue("mail").Pop(t.Context(), 1, qless.LockTime(time.Millisecond))
+	require.NoError(t, err)
+	testkit.Until(t, "the lock to end", func() bool {
+		return strings.Contains(e.ok("status"), "queue mail has 1 job whose locks have ended")
+	})
+}
+
+func TestStatusOfAServerThatIsAwayIs5(t *testing.T) {
+	e := newLiveEnv(t)
+	r := e.run("", "status", "--redis", "redis://127.0.0.1:1")
+	require.Equal(t, 5, r.status)
+	require.Empty(t, r.out)
+}

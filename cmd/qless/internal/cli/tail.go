@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+// eventKinds are the events that a person can ask for.
+var eventKinds = []qless.EventKind{
+	qless.EventAdvanced, qless.EventCanceled, qless.EventCompleted, qless.EventConfigSet,
+	qless.EventConfigUnset, qless.EventFailed, qless.EventLockLost, qless.EventPaused,
+	qless.EventPopped, qless.EventPut, qless.EventSpawned, qless.EventStalled, qless.EventTrack,
+	qless.EventUnfailed, qless.EventUnpaused, qless.EventUntrack,
+}
+
+// A tail prints events that pass a filter.
+type tail struct {
+	*app
+	client                 *qless.Client
+	style                  text.Style
+	queues, klasses, kinds []string
+	tracked                bool
+}
+
+func (a *app) tailCommand() *cobra.Command {
+	t := &tail{app: a}
+	command := &cobra.Command{
+		Use:   "tail",
+		Short: "Print events as they happen",
+		Long: "Print events as they happen, one a line, until Ctrl-C. With --json, each line is a\n" +
+			"JSON object. Filters are combined; each may be given several times.\n\n" +
+			"When the connection was lost, a line says that events may be missing. A job that is\n" +
+			"taken by a worker or retried has no event, unless it is tracked. --klass, and --queue\n" +
+			"for events that do not name the queue, read the job of each event, which is a command\n" +
+			"on the server; a job that is gone by then is left out.",
+		Example: "  qless tail\n  qless tail --queue mail --event failed --event lock_lost\n" +
+			"  qless tail --json | jq -r 'select(.event == \"failed\") | .jid'",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return t.run(command.Context()) },
+	}
+	flags := command.Flags()
+	flags.StringSliceVar(&t.queues, "queue", nil, "only events of this queue")
+	flags.StringSliceVar(&t.klasses, "klass", nil, "only events of jobs of this klass")
+	flags.StringSliceVar(&t.kinds, "event", nil, "only this event, such as put or failed")
+	flags.BoolVar(&t.tracked, "tracked", false, "print the second events of tracked jobs, too")
+	return command
+}
+
+func (t *tail) run(ctx context.Context) error {
+	for _, kind := range t.kinds {
+		if !slices.Contains(eventKinds, qless.EventKind(kind)) {
+			return usageError{fmt.Errorf("no event is called %q: want one of %s", kind, kindNames())}
+		}
+	}
+	connecting, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	var err error
+	if t.client, err = t.app.client(connecting); err != nil {
+		return err
+	}
+	events, err := t.client.Events(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = events.Close() }()
+	t.style = text.StyleOf(t.out)
+	if !t.json {
+		fmt.Fprintln(t.err, "listening, Ctrl-C ends it")
+	}
+	for event := range events.C() {
+		if err := t.show(ctx, event); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return errors.New("the server has ended the subscription")
+	}
+	return nil // the user has ended it
+}
+
+func kindNames() string {
+	names := make([]string, len(eventKinds))
+	for i, kind := range eventKinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A shownEvent is an event with what was found out about it.
+type shownEvent struct {
+	Time time.Time `json:"time"`
+	qless.Event
+	Klass string `json:"klass,omitempty"`
+}
+
+func (t *tail) show(ctx context.Context, event qless.Event) error {
+	e := shownEvent{Time: time.Now(), Event: event}
+	if event.Kind != qless.EventGap {
+		if wanted, err := t.wants(ctx, &e); err != nil || !wanted {
+			return err
+		}
+	}
+	if t.json {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(e)
+	}
+	_, err := fmt.Fprintln(t.out, t.line(&e))
+	return err
+}
+
+// wants reports whether an event passes the filter.
+func (t *tail) wants(ctx context.Context, e *shownEvent) (bool, error) {
+	if e.Tracked && !t.tracked && !isOnlyOfTracked(e.Kind) {
+		return false, nil
+	}
+	if len(t.kinds) > 0 && !slices.Contains(t.kinds, string(e.Kind)) {
+		return false, nil
+	}
+	if len(t.klasses) > 0 || len(t.queues) > 0 && e.Queue == "" {
+		if err := t.read(ctx, e); err != nil {
+			return false, err
+		}
+	}
+	if len(t.queues) > 0 && !slices.Contains(t.queues, e.Queue) && !slices.Contains(t.queues, e.To) {
+		return false, nil
+	}
+	return len(t.klasses) == 0 || slices.Contains(t.klasses, e.Klass), nil
+}
+
+// isOnlyOfTracked reports whether an event is published only for tracked jobs.
+func isOnlyOfTracked(kind qless.EventKind) bool {
+	switch kind {
+	case qless.EventPopped, qless.EventStalled, qless.EventTrack, qless.EventUntrack:
+		return true
+	}
+	return false
+}
+
+// read reads the klass and the queue of the job of an event. What can't be read stays empty.
+func (t *tail) read(ctx context.Context, e *shownEvent) error {
+	if e.JID == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	job, err := t.client.Job(ctx, e.JID)
+	switch {
+	case err == nil:
+		e.Klass = job.Klass
+		if e.Queue == "" {
+			e.Queue = job.Queue
+		}
+	case errors.Is(err, qless.ErrNotFound), errors.Is(err, qless.ErrUnavailable):
+	default:
+		return err
+	}
+	return nil
+}
+
+// line returns an event as a line for a person.
+func (t *tail) line(e *shownEvent) string {
+	if e.Kind == qless.EventGap {
+		return e.Time.Format(time.TimeOnly) + "  " +
+			t.style.Yellow("the connection was lost: events may be missing")
+	}
+	words := []string{e.Time.Format(time.TimeOnly), t.paint(e.Kind)}
+	for _, field := range []struct{ name, value string }{
+		{"", e.JID}, {"", e.Klass}, {"queue=", e.Queue}, {"to=", e.To}, {"worker=", e.Worker},
+		{"count=", countOf(e.Count)}, {"", e.Option}, {"value=", e.Value}, {"group=", e.Group},
+		{"", e.Message},
+	} {
+		if field.value != "" {
+			words = append(words, t.style.Faint(field.name)+text.Cut(text.Clean(field.value), 200))
+		}
+	}
+	return strings.Join(words, "  ")
+}
+
+func countOf(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// paint returns the name of an event in the colour of how bad it is.
+func (t *tail) paint(kind qless.EventKind) string {
+	name := text.Pad(string(kind), len(qless.EventConfigUnset))
+	switch kind {
+	case qless.EventFailed:
+		return t.style.Red(name)
+	case qless.EventLockLost, qless.EventStalled, qless.EventPaused, qless.EventCanceled:
+		return t.style.Yellow(name)
+	case qless.EventCompleted, qless.EventAdvanced:
+		return t.style.Green(name)
+	}
+	return t.style.Cyan(name)
+}

@@ -1,0 +1,111 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/qlesstest"
+)
+
+// newReal returns an env with a real server.
+func newReal(t *testing.T) (*env, *qless.Client) {
+	server := testkit.Start(t)
+	url := "redis://" + server.Addr()
+	client, err := qless.Dial(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return &env{Server: &qlesstest.Server{}, t: t, url: url}, client
+}
+
+func TestEveryCommandWorksOnARealServer(t *testing.T) {
+	e, client := newReal(t)
+	scene(t, client)
+	stop := follow(t, client)
+	for path, words := range asJSON {
+		if strings.HasPrefix(path, "job wait") || !readOnly(path) {
+			continue
+		}
+		e.ok(strings.Fields(path + " " + words)...)
+	}
+	stop()
+	for _, words := range []string{
+		"queue pause mail --yes", "queue unpause mail", "job put slow Welcome [1] --jid put",
+		"job edit put --data [2] --yes", "job tag put --tag x --tag y", "job untag put --tag x",
+		"job priority put --to 4", "job track put", "job untrack put", "job log put -m hello",
+		"job promote later", "job move waiting-too --to slow --yes", "job timeout running --yes",
+		"job depend child --on running", "job undepend child --all --yes", "job retry failed",
+		"queue move mail slow --yes", "failed retry timeout --retries 0 --yes",
+		"recur put reports Daily --every 24h --jid daily", "recur set daily --every 2h --tag x",
+		"recur run daily", "recur cancel daily --yes", "schedule run nightly",
+		"schedule forget nightly --yes", "limit set shop --rate 5 --per 1m",
+		"limit hold shop 1m --yes", "limit delete shop --yes", "queue forget sms --yes",
+		"worker deregister " + client.WorkerName() + " --yes",
+	} {
+		e.ok(strings.Fields(words)...)
+	}
+	job := jobOf(t, client, "put")
+	require.Equal(t, "[2]", string(job.Data))
+	require.Equal(t, []string{"y"}, job.Tags)
+	require.Equal(t, 4, job.Priority)
+	require.False(t, job.Tracked)
+
+	left := e.ok("job", "find", "--limit", "-1", "--jids")
+	r := e.run(left, "job", "cancel", "-", "--yes")
+	require.Equal(t, 0, r.status, r.errors)
+	e.ok("queue", "wait", "slow", "--timeout", "10s")
+}
+
+// readOnly reports whether a command changes nothing.
+func readOnly(path string) bool {
+	_, verb, _ := strings.Cut(path, " ")
+	switch verb {
+	case "ls", "show", "stats", "peek", "find", "graph", "jobs", "wait":
+		return true
+	}
+	return false
+}
+
+func TestThousandsOfFailuresAreRetriedOnARealServer(t *testing.T) {
+	e, client := newReal(t)
+	specs := make([]qless.JobSpec, 1200)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "Welcome", Options: []qless.PutOption{
+			qless.JID(fmt.Sprint("j", i)), qless.Retries(0),
+		}}
+	}
+	_, err := client.Queue("mail").PutMany(t.Context(), specs)
+	require.NoError(t, err)
+	worker, err := qless.NewWorker(client, qless.WorkerConfig{Queues: []string{"mail"}})
+	require.NoError(t, err)
+	worker.Handle("Welcome", func(context.Context, *qless.Job) error {
+		return qless.FailWith("timeout", fmt.Errorf("no answer"))
+	})
+	require.NoError(t, worker.Start(t.Context()))
+	testkit.Until(t, "all have failed", func() bool {
+		groups, err := client.FailureGroups(t.Context())
+		require.NoError(t, err)
+		return groups["timeout"] == len(specs)
+	})
+	require.NoError(t, worker.Stop(context.WithoutCancel(t.Context())))
+
+	r := e.fields("failed retry timeout --limit 700 --yes")
+	require.Equal(t, run{0, "", "retried 700 jobs\n"}, r)
+	_, err = client.Queue("mail").Put(t.Context(), "After", nil,
+		qless.JID("after"), qless.DependsOn("j1199"))
+	require.NoError(t, err)
+	var done qless.BulkResult
+	r = e.fields("failed cancel timeout --yes --json")
+	require.Equal(t, 4, r.status, r.errors)
+	require.NoError(t, json.Unmarshal([]byte(r.out), &done))
+	require.Equal(t, 499, done.Count)
+	require.Equal(t, 1, done.Left)
+	jids := e.ok("job", "find", "-q", "mail", "--klass", "Welcome", "--limit", "-1", "--jids")
+	require.Equal(t, 701, strings.Count(jids, "\n"))
+}

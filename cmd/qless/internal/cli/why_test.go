@@ -1,0 +1,207 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/doctor"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// A why is a queue called mail whose jobs are late.
+type why struct{ *env }
+
+// jobs puts jobs.
+func (w why) jobs(jids ...string) {
+	w.t.Helper()
+	for _, jid := range jids {
+		w.put("mail", "Welcome", time.Minute, qless.JID(jid))
+	}
+}
+
+// worker has a worker with free slots say what it is.
+func (w why) worker(info string) {
+	w.t.Helper()
+	_, err := scripts.Run(w.t.Context(), w.Redis(), "ql:", time.Time{},
+		"worker.register", "w1", "0", info)
+	require.NoError(w.t, err)
+}
+
+func (w why) pop(queue string, n int) []*qless.Job {
+	w.t.Helper()
+	client, err := qless.New(w.Redis(), qless.WithWorkerName("w1"))
+	require.NoError(w.t, err)
+	jobs, err := client.Queue(queue).Pop(w.t.Context(), n)
+	require.NoError(w.t, err)
+	require.Len(w.t, jobs, n)
+	return jobs
+}
+
+func (w why) queue() *qless.Queue { return w.Client().Queue("mail") }
+
+const free = `{"queues":["mail"],"klasses":["Welcome"],"slots":5}`
+
+// From "jobs are late" to the cause: what an operator reads for each.
+func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		code     doctor.Code
+		arrange  func(w why)
+		sentence string
+		command  string
+	}{
+		{doctor.CodeUnknown, func(why) {}, `No queue "mail" is known`, "qless queue ls"},
+		{doctor.CodeEmpty, func(w why) {
+			w.jobs("a")
+			require.NoError(w.t, w.pop("mail", 1)[0].Complete(w.t.Context()))
+		}, "The queue has no jobs.", "qless failed ls"},
+		{doctor.CodePaused, func(w why) {
+			w.jobs("a")
+			require.NoError(w.t, w.queue().Pause(w.t.Context()))
+		}, "The queue is paused", "qless queue unpause mail"},
+		{doctor.CodeMaxConcurrency, func(w why) {
+			w.worker(free)
+			w.jobs("a", "b")
+			require.NoError(w.t, w.queue().SetMaxConcurrency(w.t.Context(), 1))
+			w.pop("mail", 1)
+		}, "No more than 1 job", "qless config set mail-max-concurrency 2"},
+		{doctor.CodeMaxRate, func(w why) {
+			w.worker(free)
+			w.jobs("a", "b")
+			require.NoError(w.t, w.queue().SetMaxRate(w.t.Context(), 1, time.Hour))
+			w.pop("mail", 1)
+		}, "may be started in 1h0m0s", "qless config get mail-max-rate"},
+		{doctor.CodeLimit, func(w why) {
+			w.worker(free)
+			ctx := w.t.Context()
+			require.NoError(w.t, w.Client().Limit("shop").Set(ctx, qless.LimitConfig{
+				Concurrency: 1, Rate: 1, Per: time.Hour, // so that b is not tried meanwhile
+			}))
+			w.put("mail", "Welcome", time.Minute, qless.JID("a"), qless.Limits("shop"))
+			w.put("mail", "Welcome", 0, qless.JID("b"), qless.Limits("shop"))
+			jobs, err := w.queue().Pop(ctx, 2)
+			require.NoError(w.t, err)
+			require.Len(w.t, jobs, 1)
+		}, `1 job waits for the limit "shop"`, "qless job show a"},
+		{doctor.CodeWorkersPaused, func(w why) {
+			w.jobs("a")
+			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":5,"paused":true}`)
+		}, "are paused or stopping: w1", "qless worker ls"},
+		{doctor.CodeNoWorkers, func(w why) { w.jobs("a") }, "No worker is known", "qless worker ls"},
+		{doctor.CodeWorkersBusy, func(w why) {
+			w.worker(`{"queues":["mail"],"klasses":["Welcome"],"slots":1}`)
+			w.jobs("a", "b")
+			w.pop("mail", 1)
+		}, "none has a free slot", "qless worker ls"},
+		{doctor.CodeNoHandler, func(w why) {
+			w.worker(`{"queues":["mail"],"klasses":["Other"],"slots":5}`)
+			w.jobs("a")
+		}, `has a handler for the klass "Welcome"`, "qless job show a"},
+		{doctor.CodeScheduled, func(w why) {
+			w.worker(free)
+			w.put("mail", "Welcome", 0, qless.Delay(time.Hour))
+		}, "1 job waits for the time", "qless job ls -q mail -s scheduled"},
+		{doctor.CodeRecurring, func(w why) {
+			w.worker(free)
+			_, err := w.queue().Recur(w.t.Context(), "Welcome", nil, time.Hour, qless.Offset(time.Hour))
+			require.NoError(w.t, err)
+		}, "only 1 recurring job", "qless recur ls"},
+		{doctor.CodeDepends, func(w why) {
+			w.worker(free)
+			w.put("slow", "Welcome", 0, qless.JID("first"))
+			w.put("mail", "Welcome", 0, qless.DependsOn("first"))
+		}, "1 job waits for others to complete, for instance for first", "qless job graph first"},
+		{doctor.CodeFailedDependency, func(w why) {
+			w.worker(free)
+			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
+			w.put("mail", "Welcome", 0, qless.DependsOn("first"))
+			require.NoError(w.t, w.pop("slow", 1)[0].Fail(w.t.Context(), "timeout", "late"))
+		}, "has failed, in timeout", "qless job retry first"},
+		{doctor.CodeOpenBatch, func(w why) {
+			w.worker(free)
+			_, err := w.Client().NewBatch(w.t.Context(), "mail", "Welcome", nil, qless.JID("done"))
+			require.NoError(w.t, err)
+		}, "waits for a batch to be committed", "qless job show done"},
+		{doctor.CodeStalled, func(w why) {
+			w.worker(free)
+			w.put("mail", "Welcome", 10*time.Minute)
+			client, err := qless.New(w.Redis(), qless.WithWorkerName("w2"),
+				qless.WithClock(func() time.Time { return time.Now().Add(-5 * time.Minute) }))
+			require.NoError(w.t, err)
+			_, err = client.Queue("mail").Pop(w.t.Context(), 1)
+			require.NoError(w.t, err)
+		}, "The locks on 1 job have ended", "qless worker ls"},
+		{doctor.CodeUnhandled, func(w why) {
+			w.jobs("a")
+			require.NoError(w.t, w.pop("mail", 1)[0].Fail(w.t.Context(), "mail-method-missing", "x"))
+			w.worker(free)
+			w.jobs("b")
+		}, "workers of other languages fail jobs so", "qless failed retry mail-method-missing"},
+		{doctor.CodeNoCompletions, func(w why) {
+			w.worker(free)
+			w.put("mail", "Welcome", time.Hour)
+		}, "No Go worker has completed a job", "qless failed ls"},
+		{doctor.CodeRunning, func(w why) {
+			w.worker(free)
+			w.jobs("a")
+			w.pop("mail", 1)
+		}, "1 job runs, and none waits.", ""},
+		{doctor.CodeFlowing, func(w why) {
+			w.worker(free)
+			w.jobs("a")
+		}, "Nothing was found that keeps 1 job waiting", "qless top --queue mail"},
+	} {
+		t.Run(string(test.code), func(t *testing.T) {
+			w := why{newLiveEnv(t)}
+			test.arrange(w)
+			var found struct {
+				Queue  string
+				Causes []struct {
+					Code              doctor.Code
+					Sentence, Command string
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(w.ok("why", "mail", "--json")), &found))
+			require.Equal(t, "mail", found.Queue)
+			first := found.Causes[0]
+			require.Equal(t, test.code, first.Code, "%+v", found.Causes)
+			require.Contains(t, first.Sentence, test.sentence)
+			require.Equal(t, test.command, first.Command)
+			out := w.ok("why", "mail")
+			require.Contains(t, out, test.sentence)
+			require.Contains(t, out, test.command)
+		})
+	}
+}
+
+// The grace period begins when another worker asks for jobs.
+func TestWhyTellsOfAGracePeriod(t *testing.T) {
+	w := why{newLiveEnv(t)}
+	w.jobs("a")
+	client, err := qless.New(w.Redis(), qless.WithWorkerName("w2"),
+		qless.WithClock(func() time.Time { return time.Now().Add(-61 * time.Second) }))
+	require.NoError(t, err)
+	jobs, err := client.Queue("mail").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	_, err = w.queue().Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Contains(t, w.ok("why", "mail"), "and the grace period lasts")
+}
+
+func TestWhyIsReadFromTopToBottom(t *testing.T) {
+	w := why{newLiveEnv(t)}
+	w.put("mail", "Welcome", 10*time.Minute)
+	require.NoError(t, w.queue().Pause(t.Context()))
+	golden(t, "why.txt", w.stable(w.ok("why", "mail")))
+}
+
+func TestWhyWantsAQueue(t *testing.T) {
+	e := newLiveEnv(t)
+	require.Equal(t, 2, e.run("", "why").status)
+	require.Equal(t, 2, e.run("", "why", "").status)
+	require.Equal(t, 2, e.run("", "why", "a", "b").status)
+}

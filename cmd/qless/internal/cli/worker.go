@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qless/qless-go"
+)
+
+func (a *app) workerCommand() *cobra.Command {
+	return group("worker", "Show workers and what they run",
+		a.workerListCommand(), a.workerShowCommand(), a.workerDeregisterCommand())
+}
+
+func (a *app) workerListCommand() *cobra.Command {
+	var flags rangeFlags
+	command := &cobra.Command{
+		Use:   "ls",
+		Short: "List the workers seen lately, the latest first",
+		Example: "  qless worker ls\n" +
+			"  qless worker ls --json | jq '.[] | select(.stalled > 0).name'",
+		Args: cobra.NoArgs,
+		RunE: a.run(func(ctx context.Context, client *qless.Client, _ []string) error {
+			workers, err := client.Workers(ctx)
+			if err != nil {
+				return err
+			}
+			shown := part(workers, &flags)
+			err = a.print(shown, func() *table { return workersTable(shown) })
+			a.footer(len(shown), len(workers), "worker")
+			return err
+		}),
+	}
+	flags.addToWhole(command)
+	return command
+}
+
+func workersTable(workers []qless.WorkerCounts) *table {
+	t := &table{
+		header: []string{"WORKER", "STATE", "JOBS", "SLOTS", "STALLED", "SEEN", "QUEUES"},
+		empty:  "no workers",
+	}
+	for _, w := range workers {
+		slots, seen, queues := "-", "-", "-"
+		if w.Info != nil {
+			slots, seen = fmt.Sprint(w.Info.Slots), since(w.Info.Seen)
+			queues = list(w.Info.Queues)
+		}
+		t.add(w.Name, workerState(w.Info), w.Jobs, slots, alarming(w.Stalled), seen, queues)
+	}
+	return t
+}
+
+func workerState(info *qless.WorkerInfo) any {
+	switch {
+	case info == nil:
+		return "-"
+	case info.Stopping:
+		return painted{"stopping", yellow}
+	case info.Paused:
+		return painted{"paused", yellow}
+	}
+	return "running"
+}
+
+func (a *app) workerShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show WORKER",
+		Short: "Show a worker, and the jobs that it holds",
+		Example: "  qless worker show host-17-ab12cd\n" +
+			"  qless worker show host-17-ab12cd --jids | qless job timeout - --yes",
+		Args:              cobra.ExactArgs(1),
+		RunE:              a.run(a.showWorker),
+		ValidArgsFunction: a.completeEach(workersKnown),
+	}
+}
+
+// workerDetails are the counts of a worker, and the jobs that it holds.
+type workerDetails struct {
+	qless.WorkerCounts
+	Holds []*qless.Job `json:"holds"`
+}
+
+func (a *app) showWorker(ctx context.Context, client *qless.Client, args []string) error {
+	name := args[0]
+	workers, err := client.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	held, err := client.WorkerJobs(ctx, name)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(workers, func(w qless.WorkerCounts) bool { return w.Name == name })
+	if i < 0 && len(held.Jobs)+len(held.Stalled) == 0 {
+		return notFound("worker", name)
+	}
+	details := workerDetails{WorkerCounts: qless.WorkerCounts{
+		Name: name, Jobs: len(held.Jobs), Stalled: len(held.Stalled),
+	}}
+	if i >= 0 {
+		details.WorkerCounts = workers[i]
+	}
+	jids := append(held.Jobs, held.Stalled...)
+	if details.Holds, err = client.Jobs(ctx, jids...); err != nil {
+		return err
+	}
+	return a.printWorker(details)
+}
+
+func (a *app) printWorker(d workerDetails) error {
+	switch {
+	case a.jids:
+		return a.printFullJobs(d.Holds)
+	case a.json:
+		return a.print(d, nil)
+	}
+	t := &table{}
+	t.add("worker", d.Name)
+	t.add("jobs", d.Jobs)
+	t.add("stalled", alarming(d.Stalled))
+	if i := d.Info; i != nil {
+		t.add("state", workerState(i))
+		t.add("slots", i.Slots)
+		t.add("queues", list(i.Queues))
+		t.add("klasses", list(i.Klasses))
+		t.add("runs on", fmt.Sprintf("%s, process %d", i.Host, i.PID))
+		t.add("written in", strings.TrimSpace(i.Language+" "+i.Version))
+		t.add("started", at(i.Started))
+		t.add("seen", at(i.Seen))
+	}
+	if err := t.write(a.out); err != nil || len(d.Holds) == 0 {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	t = &table{header: []string{"JID", "KLASS", "QUEUE", "STATE", "LOCK ENDS", "PROGRESS"}}
+	for _, job := range d.Holds {
+		progress := "-"
+		if job.Progress != nil {
+			progress = progressText(job.Progress)
+		}
+		t.add(job.JID, job.Klass, job.Queue, paintedState(job.State),
+			since(job.Expires), progress)
+	}
+	return t.write(a.out)
+}
+
+func (a *app) workerDeregisterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "deregister WORKER...",
+		Short:   "Take workers off the list; they keep their locks, and come back if they run",
+		Example: "  qless worker deregister host-17-ab12cd --yes",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.run(a.eachNamed("deregister", "deregistered", "worker", true,
+			func(ctx context.Context, client *qless.Client, name string) error {
+				return client.Deregister(ctx, name)
+			})),
+		ValidArgsFunction: a.completeNames(workersKnown),
+	}
+}

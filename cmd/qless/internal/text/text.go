@@ -1,0 +1,106 @@
+// Package text writes counts and names for people, and in colours.
+package text
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Count says how many there are of something: "1 job", "3 jobs".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Clean replaces what a name or a message could change a terminal with, and puts it on one line.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
+
+// Quote returns a name as a shell wants it.
+func Quote(name string) string {
+	isPlain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) ||
+			strings.ContainsRune("-_.:/@%+,", r)
+	}
+	if name != "" && strings.TrimFunc(name, isPlain) == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// Cut returns the beginning of a text that is not wider than a number of columns.
+func Cut(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	if width < 1 {
+		return ""
+	}
+	return string([]rune(s)[:width-1]) + "~"
+}
+
+// Pad returns a text with exactly this width.
+func Pad(s string, width int) string {
+	s = Cut(s, width)
+	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
+}
+
+// PadLeft is Pad for numbers, which are aligned to the right.
+func PadLeft(s string, width int) string {
+	s = Cut(s, width)
+	return strings.Repeat(" ", width-utf8.RuneCountInString(s)) + s
+}
+
+// IsTerminal reports whether a person reads or writes here.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// A Style writes in colours, or does not.
+type Style struct{ colours bool }
+
+// StyleOf returns the style for a stream: colours are for terminals, and not for those who have set
+// NO_COLOR.
+func StyleOf(stream any) Style {
+	wanted := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return Style{wanted && IsTerminal(stream)}
+}
+
+// Coloured returns the style that writes in colours.
+func Coloured() Style { return Style{true} }
+
+// Bold, Red and the others return a text in that colour.
+func (s Style) Bold(t string) string   { return s.Paint("1", t) }
+func (s Style) Faint(t string) string  { return s.Paint("2", t) }
+func (s Style) Red(t string) string    { return s.Paint("31", t) }
+func (s Style) Green(t string) string  { return s.Paint("32", t) }
+func (s Style) Yellow(t string) string { return s.Paint("33", t) }
+func (s Style) Cyan(t string) string   { return s.Paint("36", t) }
+
+// Reverse returns a text with its colours reversed, as what is selected.
+func (s Style) Reverse(t string) string { return s.Paint("7", t) }
+
+// Paint returns a text in the colour with a code, such as "31" for red.
+func (s Style) Paint(code, t string) string {
+	if !s.colours || t == "" {
+		return t
+	}
+	return "\x1b[" + code + "m" + t + "\x1b[0m"
+}

@@ -1,0 +1,36 @@
+package text_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/cmd/qless/internal/text"
+)
+
+func TestNamesCanNotChangeTheTerminal(t *testing.T) {
+	require.Equal(t, "a�[31mb c�d�", text.Clean("a\x1b[31mb\nc\u202ed\xff"))
+}
+
+func TestTextIsCutToAWidth(t *testing.T) {
+	require.Equal(t, "abc", text.Cut("abc", 3))
+	require.Equal(t, "ab~", text.Cut("abcd", 3))
+	require.Equal(t, "", text.Cut("abcd", 0))
+	require.Equal(t, "ä  ", text.Pad("ä", 3))
+	require.Equal(t, " 12", text.PadLeft("12", 3))
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	require.Equal(t, "x", text.StyleOf(&bytes.Buffer{}).Red("x"))
+	require.Equal(t, "\x1b[31mx\x1b[0m", text.Coloured().Red("x"))
+}
+
+func TestNamesAreQuotedForTheShell(t *testing.T) {
+	for name, want := range map[string]string{
+		"mail": "mail", "a/b-1": "a/b-1", "": "''", "two words": "'two words'", "it's": `'it'\''s'`,
+		"a;b": "'a;b'", "a b": "'a b'",
+	} {
+		require.Equal(t, want, text.Quote(name))
+	}
+}

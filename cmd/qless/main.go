@@ -1,0 +1,19 @@
+// Qless shows what the queues of a Redis server do, and repairs them:
+//
+//	qless status
+//	qless why mail
+//	qless failed retry timeout --yes
+//
+// "qless help" lists the commands. The server is that of --redis, QLESS_REDIS_URL, or the context
+// that is in use, and otherwise redis://localhost:6379.
+package main
+
+import (
+	"os"
+
+	"github.com/qless/qless-go/cmd/qless/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
