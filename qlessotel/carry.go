@@ -1,0 +1,115 @@
+package qlessotel
+
+import (
+	"context"
+	"encoding/hex"
+	"maps"
+	"strings"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/qless/qless-go"
+)
+
+const (
+	// maxCarried is how many bytes of headers a job is given at most. Baggage that makes it more is
+	// left out, as a put with too many headers would be refused.
+	maxCarried = 4 << 10
+
+	// maxHeaders is how many bytes of headers a job can have.
+	maxHeaders = 8 << 10
+)
+
+// Headers returns the headers that carry the context of a trace, and its baggage, to a job.
+// [Instrumentation.ClientOptions] has every put and every [qless.Job.Next] ask it; it is exported
+// for calls that ask nobody, such as [qless.Job.Move]. Baggage is left out if they would have more
+// than 4 KiB.
+func (i *Instrumentation) Headers(ctx context.Context) map[string]string {
+	carrier := propagation.MapCarrier{}
+	i.options.Propagator.Inject(ctx, carrier)
+	if sizeOf(carrier) > maxCarried {
+		carrier = propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+	}
+	return carrier
+}
+
+func sizeOf(headers map[string]string) int {
+	size := 0
+	for key, value := range headers {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
+// carryOn has a job that goes on to its next queue carry the context of the run that sent it there.
+// The headers are those that it had. What the handler says about headers wins.
+func (i *Instrumentation) carryOn(
+	ctx context.Context, headers map[string]string, err error,
+) error {
+	outcome := qless.OutcomeOf(err)
+	goesOn := outcome.Action == qless.ActionComplete && outcome.Queue != "" && outcome.Err == nil
+	if !goesOn || outcome.Headers != nil && len(outcome.Headers) == 0 {
+		return err
+	}
+	if outcome.Headers != nil {
+		headers = nil
+	}
+	carried := i.nextHeaders(ctx, headers)
+	maps.Copy(carried, outcome.Headers)
+	if sizeOf(carried) > maxHeaders {
+		return err
+	}
+	outcome.Headers = carried
+	return &outcome
+}
+
+// nextHeaders returns the headers that a job had, with those of a context in the place of their
+// like.
+func (i *Instrumentation) nextHeaders(
+	ctx context.Context, headers map[string]string,
+) map[string]string {
+	carried := i.Headers(ctx)
+	stale := i.options.Propagator.Fields()
+	for key, value := range headers {
+		if !contains(stale, key) {
+			carried[key] = value
+		}
+	}
+	return carried
+}
+
+func contains(keys []string, key string) bool {
+	for _, k := range keys {
+		if strings.EqualFold(k, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// extract returns a context with what a job carries, and the context of the span that has put it,
+// which may be invalid.
+func (i *Instrumentation) extract(
+	ctx context.Context, jid string, headers map[string]string,
+) (context.Context, trace.SpanContext) {
+	ctx = i.options.Propagator.Extract(ctx, propagation.MapCarrier(headers))
+	bare := i.options.Propagator.Extract(context.Background(), propagation.MapCarrier(headers))
+	put := trace.SpanContextFromContext(bare)
+	if !put.IsValid() && i.options.LinkByJID {
+		put = contextOf(jid)
+	}
+	return ctx, put
+}
+
+// contextOf returns the context of the trace that a jid of 128 bits names, or an invalid one.
+func contextOf(jid string) trace.SpanContext {
+	raw, err := hex.DecodeString(strings.ReplaceAll(jid, "-", ""))
+	if err != nil || len(raw) != len(trace.TraceID{}) {
+		return trace.SpanContext{}
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID(raw), SpanID: trace.SpanID(raw[8:]), Remote: true,
+	})
+}

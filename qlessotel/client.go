@@ -1,0 +1,103 @@
+package qlessotel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/qless/qless-go"
+)
+
+// beginPut begins the span of a put.
+func (i *Instrumentation) beginPut(
+	ctx context.Context, put qless.Call,
+) (context.Context, func(put qless.Call)) {
+	op := operation{
+		name: "put", kind: messagingconv.OperationTypeSend, queue: put.Queue, klass: put.Klass,
+		jid: put.JID,
+	}
+	attributes := op.attributes()
+	if put.Command == "put.many" {
+		attributes = append(attributes, semconv.MessagingBatchMessageCount(put.Count))
+	}
+	ctx, span := i.tracer.Start(ctx, op.spanName(),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
+	return ctx, func(put qless.Call) {
+		if put.JID != op.jid { // the job has become another one, which was there
+			span.SetAttributes(semconv.MessagingMessageID(put.JID))
+		}
+		end(span, put.Err)
+		i.metrics.put(ctx, put)
+	}
+}
+
+// end ends the span of a call. It is no error of the program that a job was not put because it
+// exists, or that the time is over that a call was ready to wait.
+func end(span trace.Span, err error, options ...trace.SpanEndOption) {
+	if err != nil {
+		span.SetAttributes(errorType(err))
+	}
+	if err != nil && !errors.Is(err, qless.ErrExists) && !isWaited(err) {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End(options...)
+}
+
+// isWaited reports whether a call of Receive got no job in its time.
+func isWaited(err error) bool {
+	var failed *qless.Error
+	return errors.As(err, &failed) && failed.Op == "receive" &&
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// The commands that take jobs, or end runs.
+var commands = map[string]messagingconv.OperationTypeAttr{
+	"pop":      messagingconv.OperationTypeReceive,
+	"receive":  messagingconv.OperationTypeReceive,
+	"reserve":  messagingconv.OperationTypeReceive,
+	"complete": messagingconv.OperationTypeSettle,
+	"end":      messagingconv.OperationTypeSettle,
+	"fail":     messagingconv.OperationTypeSettle,
+	"finish":   messagingconv.OperationTypeSettle,
+	"release":  messagingconv.OperationTypeSettle,
+	"retry":    messagingconv.OperationTypeSettle,
+}
+
+// observeCall records a command.
+func (i *Instrumentation) observeCall(ctx context.Context, call qless.Call) {
+	i.metrics.call(ctx, call)
+	kind, known := commands[call.Command]
+	if !known {
+		return
+	}
+	op := operation{
+		name: call.Command, kind: kind, queue: call.Queue, klass: call.Klass, jid: call.JID,
+	}
+	switch {
+	case call.Command == "pop" || call.Command == "receive":
+		i.recordCall(ctx, &op, call, semconv.MessagingBatchMessageCount(call.Count))
+	case kind == messagingconv.OperationTypeSettle && call.Command != "finish":
+		runOf(ctx).setSettled()
+		if i.options.SettleSpans {
+			i.recordCall(ctx, &op, call)
+		}
+	}
+	i.metrics.operation(ctx, &op, call)
+}
+
+// recordCall makes the span of a command that has been done.
+func (i *Instrumentation) recordCall(
+	ctx context.Context, op *operation, call qless.Call, more ...attribute.KeyValue,
+) {
+	now := time.Now()
+	_, span := i.tracer.Start(ctx, op.spanName(), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(now.Add(-call.Duration)),
+		trace.WithAttributes(append(op.attributes(), more...)...))
+	end(span, call.Err, trace.WithTimestamp(now))
+}

@@ -1,0 +1,220 @@
+package qlessprom
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qless/qless-go"
+)
+
+// Options say what a [Collector] reads, and how often. A number or duration of 0 means the default.
+type Options struct {
+	// MaxAge is for how long the figures of a scrape serve the next ones. Scrapes at the same time
+	// always share one read.
+	//
+	// Defaults to 5 s. The value -1 means not at all.
+	MaxAge time.Duration
+
+	// Timeout is how long the server may take to answer a scrape. It should be less than the
+	// timeout of the Prometheus server, which is 10 s by default.
+	//
+	// Defaults to 5 s.
+	Timeout time.Duration
+
+	// MaxQueues is how many queues have labels of their own: those that were seen first. The others
+	// are counted together. More than 2000 queues are not read.
+	//
+	// Defaults to 200.
+	MaxQueues int
+
+	// QueuesAtOnce is how many queues a scrape reads, but at least half of them. With more queues,
+	// each scrape reads those that the one before did not, so that no figure of a queue is older
+	// than the scrape before. A scrape reads all queues if some are new or gone.
+	//
+	// Defaults to 50. The value -1 means that each scrape reads all queues.
+	QueuesAtOnce int
+
+	// MaxGroups, MaxLimits and MaxSchedules are the same for failure groups, of which the largest
+	// have labels, and for limits and schedules, of which the first by name do.
+	//
+	// Each defaults to 50.
+	MaxGroups, MaxLimits, MaxSchedules int
+
+	// StatsAtOnce is of how many queues a scrape reads the statistics of today, which cost most.
+	// With more queues, each scrape reads those that were read longest ago.
+	//
+	// Defaults to 25.
+	StatsAtOnce int
+
+	// OnError is called for each part of a scrape that failed, and for keys that are damaged. It
+	// must not scrape.
+	//
+	// Defaults to nil. The metric qless_scrape_errors_total counts them in any case.
+	OnError func(err error)
+}
+
+const (
+	maxQueuesRead    = 2000
+	maxSchedulesRead = 100
+)
+
+func (o Options) withDefaults() Options {
+	o.MaxAge = cmp.Or(o.MaxAge, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.MaxQueues = cmp.Or(o.MaxQueues, 200)
+	o.QueuesAtOnce = cmp.Or(o.QueuesAtOnce, 50)
+	if o.QueuesAtOnce < 0 {
+		o.QueuesAtOnce = maxQueuesRead
+	}
+	o.MaxGroups = cmp.Or(o.MaxGroups, 50)
+	o.MaxLimits = cmp.Or(o.MaxLimits, 50)
+	o.MaxSchedules = cmp.Or(o.MaxSchedules, 50)
+	o.StatsAtOnce = cmp.Or(o.StatsAtOnce, 25)
+	return o
+}
+
+// A Collector reads the figures of a namespace from the server when it is scraped. A scrape never
+// fails: what can't be read is left out and counted in qless_scrape_errors_total. It is safe for
+// concurrent use.
+type Collector struct {
+	client  *qless.Client
+	options Options
+	days    days  // belongs to the scrape that reads
+	turns   turns // so does this
+	errors  atomic.Int64
+
+	mu      sync.Mutex
+	last    *figures
+	reading *reading // nil if no scrape reads
+}
+
+// A reading is a read that several scrapes wait for.
+type reading struct {
+	done    chan struct{}
+	figures *figures
+}
+
+// figures are what a scrape has read. They don't change.
+type figures struct {
+	at        time.Time
+	overview  *qless.Overview      // nil if it could not be read
+	days      map[string]day       // by queue
+	schedules []qless.ScheduleInfo // nil if they could not be read
+}
+
+// NewCollector returns a collector of a client's namespace.
+func NewCollector(client *qless.Client, options Options) *Collector {
+	return &Collector{client: client, options: options.withDefaults(), days: days{}}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range serverDescs {
+		descs <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	f := c.current()
+	w := writer{metrics, &c.options}
+	if f.overview != nil {
+		w.writeOverview(f)
+	}
+	w.writeSchedules(f.schedules)
+	w.counter(scrapeErrors, float64(c.errors.Load()))
+}
+
+// current returns figures that are young enough. One scrape reads them, and the others wait.
+func (c *Collector) current() *figures {
+	c.mu.Lock()
+	if c.last != nil && time.Since(c.last.at) < c.options.MaxAge {
+		defer c.mu.Unlock()
+		return c.last
+	}
+	if r := c.reading; r != nil {
+		c.mu.Unlock()
+		<-r.done
+		return r.figures
+	}
+	r := &reading{done: make(chan struct{})}
+	c.reading = r
+	c.mu.Unlock()
+
+	r.figures = c.read()
+	c.mu.Lock()
+	c.last, c.reading = r.figures, nil
+	c.mu.Unlock()
+	close(r.done)
+	return r.figures
+}
+
+func (c *Collector) read() *figures {
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
+	defer cancel()
+	f := &figures{}
+	f.overview = c.readOverview(ctx)
+	schedules, err := c.client.Schedules(ctx, qless.Range{Limit: maxSchedulesRead})
+	if err != nil {
+		c.failed(err)
+	}
+	f.schedules = schedules.Items
+	f.days = c.days.copy()
+	f.at = time.Now()
+	return f
+}
+
+// readOverview reads all that is not about schedules, and the statistics of some queues.
+func (c *Collector) readOverview(ctx context.Context) *qless.Overview {
+	asked := c.days.next(c.options.StatsAtOnce)
+	query := qless.OverviewQuery{StatsOf: asked}
+	query.From, query.Queues = c.turns.next(c.options.QueuesAtOnce)
+	overview, err := c.client.Overview(ctx, query)
+	if err == nil && !c.turns.add(query.From, &overview) {
+		query.From, query.Queues = 0, maxQueuesRead
+		if overview, err = c.client.Overview(ctx, query); err == nil {
+			c.turns = turns{queues: overview.Queues}
+		}
+	}
+	if err != nil {
+		c.failed(err)
+		return nil
+	}
+	damaged := overview.Damaged
+	c.days.add(asked, overview.Stats, overview.Time)
+	isFirst := c.days.keep(overview.Queues)
+	if isFirst && len(overview.Queues) > 0 {
+		damaged = append(damaged, c.readDays(ctx)...)
+	}
+	for _, key := range damaged {
+		c.failed(&qless.Error{
+			Op: "overview", Code: qless.CodeServer, Message: "the key " + key + " is damaged",
+		})
+	}
+	return &overview
+}
+
+// readDays reads statistics at the first scrape, which did not know the queues before. It returns
+// which keys are damaged, of those that were not read before.
+func (c *Collector) readDays(ctx context.Context) []string {
+	asked := c.days.next(c.options.StatsAtOnce)
+	more, err := c.client.Overview(ctx, qless.OverviewQuery{Queues: -1, StatsOf: asked})
+	if err != nil {
+		c.failed(err)
+		return nil
+	}
+	c.days.add(asked, more.Stats, more.Time)
+	return nil
+}
+
+func (c *Collector) failed(err error) {
+	c.errors.Add(1)
+	if c.options.OnError != nil {
+		c.options.OnError(err)
+	}
+}

@@ -1,0 +1,490 @@
+package qlessprom_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/qlessprom"
+)
+
+func TestMain(m *testing.M) {
+	testkit.Main(m)
+}
+
+// An env is a server with a client, whose clock only the test moves.
+type env struct {
+	*qless.Client
+	t      testing.TB
+	server *testkit.Server
+	rdb    *redis.Client
+	clock  *testkit.Clock
+}
+
+func newEnv(t testing.TB, options ...qless.ClientOption) *env {
+	t.Helper()
+	e := &env{t: t, server: testkit.Start(t), clock: testkit.NewClock()}
+	e.rdb = e.server.Client(t)
+	e.Client = e.client(options...)
+	return e
+}
+
+func (e *env) client(options ...qless.ClientOption) *qless.Client {
+	e.t.Helper()
+	client, err := qless.New(e.rdb, append([]qless.ClientOption{
+		qless.WithWorkerName("w1"), qless.WithClock(e.clock.Now), qless.WithLogger(testkit.Quiet()),
+	}, options...)...)
+	require.NoError(e.t, err)
+	return client
+}
+
+func (e *env) put(queue string, options ...qless.PutOption) {
+	e.t.Helper()
+	_, err := e.Queue(queue).Put(e.t.Context(), "K", nil, options...)
+	require.NoError(e.t, err)
+}
+
+func (e *env) pop(queue string) *qless.Job {
+	e.t.Helper()
+	jobs, err := e.Queue(queue).Pop(e.t.Context(), 1)
+	require.NoError(e.t, err)
+	require.Len(e.t, jobs, 1)
+	return jobs[0]
+}
+
+func (e *env) fail(queue, group string) {
+	e.t.Helper()
+	e.put(queue)
+	require.NoError(e.t, e.pop(queue).Fail(e.t.Context(), group, "message"))
+}
+
+// collector returns one that reads at each scrape.
+func (e *env) collector(options qlessprom.Options) *qlessprom.Collector {
+	options.MaxAge = -1
+	return qlessprom.NewCollector(e.Client, options)
+}
+
+// furnish puts jobs of all states into two queues.
+func (e *env) furnish() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	mail := e.Queue("mail")
+	require.NoError(e.t, mail.SetMaxConcurrency(ctx, 7))
+	require.NoError(e.t, e.Limit("api").Set(ctx, qless.LimitConfig{Concurrency: 2}))
+	require.NoError(e.t, e.Limit("rate").Set(ctx, qless.LimitConfig{Rate: 5, Per: time.Hour}))
+	e.put("mail")
+	e.clock.Advance(3500 * time.Millisecond)
+	job := e.pop("mail")
+	e.clock.Advance(90 * time.Second)
+	require.NoError(e.t, job.Complete(ctx))
+	e.fail("mail", "SMTPError")
+	e.fail("mail", "SMTPError")
+	e.fail("mail", "Timeout")
+	e.put("mail")
+	e.pop("mail")
+	e.clock.Advance(2 * time.Minute)
+	e.put("mail", qless.JID("parent"), qless.Limits("api"))
+	e.pop("mail")
+	e.put("mail")
+	e.put("mail", qless.Delay(time.Hour))
+	e.put("mail", qless.DependsOn("parent"))
+	_, err := mail.Recur(ctx, "K", nil, time.Hour, qless.Offset(time.Hour))
+	require.NoError(e.t, err)
+	require.NoError(e.t, e.Queue("reports").Pause(ctx))
+	e.put("reports")
+	e.clock.Advance(time.Minute)
+}
+
+const golden = `
+# HELP qless_failed_jobs How many jobs are failed, by failure group.
+# TYPE qless_failed_jobs gauge
+qless_failed_jobs{group="SMTPError"} 2
+qless_failed_jobs{group="Timeout"} 1
+# HELP qless_limit_parked How many jobs wait for room in a limit.
+# TYPE qless_limit_parked gauge
+qless_limit_parked{limit="api"} 0
+qless_limit_parked{limit="rate"} 0
+# HELP qless_limit_size How many slots a limit's concurrency has.
+# TYPE qless_limit_size gauge
+qless_limit_size{limit="api"} 2
+# HELP qless_limit_used How many slots of a limit's concurrency are taken.
+# TYPE qless_limit_used gauge
+qless_limit_used{limit="api"} 1
+# HELP qless_queue_failures_total How many jobs have failed today (UTC).
+# TYPE qless_queue_failures_total counter
+qless_queue_failures_total{queue="mail"} 3
+qless_queue_failures_total{queue="reports"} 0
+# HELP qless_queue_jobs How many jobs a queue has, by state. Jobs that have fallen due are waiting.
+# TYPE qless_queue_jobs gauge
+qless_queue_jobs{queue="mail",state="depends"} 1
+qless_queue_jobs{queue="mail",state="recurring"} 1
+qless_queue_jobs{queue="mail",state="running"} 0
+qless_queue_jobs{queue="mail",state="scheduled"} 1
+qless_queue_jobs{queue="mail",state="stalled"} 2
+qless_queue_jobs{queue="mail",state="waiting"} 1
+qless_queue_jobs{queue="reports",state="depends"} 0
+qless_queue_jobs{queue="reports",state="recurring"} 0
+qless_queue_jobs{queue="reports",state="running"} 0
+qless_queue_jobs{queue="reports",state="scheduled"} 0
+qless_queue_jobs{queue="reports",state="stalled"} 0
+qless_queue_jobs{queue="reports",state="waiting"} 1
+# HELP qless_queue_lost_locks_total How many locks workers have lost today (UTC).
+# TYPE qless_queue_lost_locks_total counter
+qless_queue_lost_locks_total{queue="mail"} 1
+qless_queue_lost_locks_total{queue="reports"} 0
+# HELP qless_queue_max_concurrency How many jobs of the queue may run at a time, if that is limited.
+# TYPE qless_queue_max_concurrency gauge
+qless_queue_max_concurrency{queue="mail"} 7
+# HELP qless_queue_paused Whether the queue is paused.
+# TYPE qless_queue_paused gauge
+qless_queue_paused{queue="mail"} 0
+qless_queue_paused{queue="reports"} 1
+# HELP qless_queue_run_seconds How long the jobs ran that were completed today (UTC).
+# TYPE qless_queue_run_seconds histogram
+qless_queue_run_seconds_bucket{queue="mail",le="1"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="2"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="5"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="10"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="30"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="60"} 0
+qless_queue_run_seconds_bucket{queue="mail",le="120"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="300"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="600"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="1800"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="3600"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="10800"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="43200"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="86400"} 1
+qless_queue_run_seconds_bucket{queue="mail",le="+Inf"} 1
+`
+
+func TestAScrapeHasTheFiguresOfTheServer(t *testing.T) {
+	e := newEnv(t)
+	e.furnish()
+	c := e.collector(qlessprom.Options{})
+	text := gather(t, c)
+	for line := range strings.Lines(strings.TrimSpace(golden) + "\n") {
+		require.Contains(t, text, line)
+	}
+	require.Regexp(t, `qless_queue_run_seconds_sum\{queue="mail"\} 90\.0000`, text)
+	require.Contains(t, text, `qless_queue_run_seconds_count{queue="mail"} 1`)
+	require.Contains(t, text, `qless_queue_wait_seconds_bucket{queue="mail",le="2"} 5`)
+	require.Contains(t, text, `qless_queue_wait_seconds_bucket{queue="mail",le="5"} 6`)
+	require.Contains(t, text, `qless_queue_wait_seconds_count{queue="mail"} 6`)
+	require.Regexp(t, `qless_queue_oldest_waiting_seconds\{queue="mail"\} 60(\.0\d*)?\n`, text)
+	require.Contains(t, text, "qless_workers 1\n")
+	require.Contains(t, text, `qless_worker_held_jobs{state="running"} 0`)
+	require.Contains(t, text, `qless_worker_held_jobs{state="stalled"} 2`)
+	require.Contains(t, text, "qless_scrape_errors_total 0\n")
+}
+
+func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
+	e := newEnv(t)
+	e.furnish()
+	for _, c := range []prometheus.Collector{
+		e.collector(qlessprom.Options{}), observedClient(e), observedWorker(e),
+	} {
+		problems, err := testutil.CollectAndLint(c)
+		require.NoError(t, err)
+		require.Empty(t, problems)
+	}
+}
+
+// gather returns what a registry of collectors exports, as text.
+func gather(t testing.TB, collectors ...prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	return textOf(t, registry)
+}
+
+func TestSchedulesAreCounted(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	for _, id := range []string{"a", "b", "c"} {
+		require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:schedule-ids", redis.Z{Member: id}).Err())
+		require.NoError(t, e.rdb.HSet(ctx, "ql:x:schedule:"+id, "spec", "@every 1m", "missed", "3").Err())
+	}
+	page, err := e.Schedules(ctx, qless.Range{})
+	require.NoError(t, err)
+	text := gather(t, e.collector(qlessprom.Options{MaxSchedules: 1}))
+	require.Contains(t, text, fmt.Sprintf("qless_schedule_missed_total{schedule=\"a\"} %d\n", page.Items[0].Missed))
+	require.Contains(t, text, fmt.Sprintf("qless_schedule_missed_total{schedule=\"other\"} %d\n",
+		page.Items[1].Missed+page.Items[2].Missed))
+	require.Contains(t, text, `qless_schedule_overdue{schedule="a"} `)
+}
+
+func TestLabelsAreBounded(t *testing.T) {
+	e := newEnv(t)
+	for i := range 5 {
+		name := fmt.Sprint("q", i)
+		for range i + 1 {
+			e.fail(name, "group "+name)
+		}
+		e.put(name)
+		require.NoError(t, e.Limit(fmt.Sprint("l", i)).Set(t.Context(), qless.LimitConfig{Concurrency: 2}))
+		e.clock.Advance(time.Second)
+	}
+	text := gather(t, e.collector(qlessprom.Options{MaxQueues: 2, MaxGroups: 2, MaxLimits: 2}))
+	for _, line := range []string{
+		`qless_queue_jobs{queue="q0",state="waiting"} 1`,
+		`qless_queue_jobs{queue="other",state="waiting"} 3`,
+		`qless_queue_failures_total{queue="q1"} 2`,
+		`qless_queue_failures_total{queue="other"} 12`,
+		`qless_queue_wait_seconds_count{queue="other"} 12`,
+		`qless_failed_jobs{group="group q4"} 5`,
+		`qless_failed_jobs{group="other"} 6`,
+		`qless_limit_size{limit="l1"} 2`,
+		`qless_limit_size{limit="other"} 6`,
+		`qless_worker_held_jobs{state="running"} 0`,
+	} {
+		require.Contains(t, text, line+"\n")
+	}
+	require.Regexp(t, `qless_queue_oldest_waiting_seconds\{queue="other"\} 3(\.0\d*)?\n`, text)
+	require.NotContains(t, text, `queue="q2"`)
+	require.NotContains(t, text, `limit="l2"`)
+	require.NotContains(t, text, `group="group q0"`)
+}
+
+func TestNamesThatAreNoLabels(t *testing.T) {
+	e := newEnv(t)
+	e.fail("q", "other")
+	for _, group := range []string{"bad \xff", "bad \xfe"} { // as another client may write them
+		require.NoError(t, e.rdb.SAdd(t.Context(), "ql:failures", group).Err())
+		require.NoError(t, e.rdb.RPush(t.Context(), "ql:f:"+group, "jid").Err())
+	}
+	e.fail("q", strings.Repeat("long", 100))
+	text := gather(t, e.collector(qlessprom.Options{MaxGroups: 4}))
+	require.Contains(t, text, "qless_failed_jobs{group=\"bad \uFFFD\"} 2\n")
+	require.Contains(t, text, `{group="`+strings.Repeat("long", 50)+`"} 1`)
+	require.Contains(t, text, `{group="other"} 1`)
+}
+
+func TestAScrapeChangesNothing(t *testing.T) {
+	e := newEnv(t)
+	e.furnish()
+	e.put("mail", qless.Delay(time.Second))
+	e.clock.Advance(time.Minute)
+	before := testkit.Dump(t, e.rdb, "ql:*")
+	gather(t, e.collector(qlessprom.Options{}))
+	require.Equal(t, before, testkit.Dump(t, e.rdb, "ql:*"))
+}
+
+func TestStatisticsAreReadInTurn(t *testing.T) {
+	e := newEnv(t)
+	const queues = 7
+	for i := range queues {
+		e.fail(fmt.Sprint("q", i), "g")
+	}
+	c := e.collector(qlessprom.Options{StatsAtOnce: 3})
+	for _, want := range []int{3, 6, 7, 7} {
+		text := gather(t, c)
+		require.Equal(t, want, strings.Count(text, "qless_queue_failures_total{"))
+	}
+	e.fail("q0", "g")
+	require.Eventually(t, func() bool {
+		return strings.Contains(gather(t, c), `qless_queue_failures_total{queue="q0"} 2`)
+	}, testkit.Patience, time.Millisecond)
+	require.NoError(t, e.Queue("q1").Forget(t.Context()))
+	require.NotContains(t, gather(t, c), `"q1"`)
+}
+
+func TestANewDayResetsTheCounters(t *testing.T) {
+	e := newEnv(t)
+	e.fail("q", "g")
+	c := e.collector(qlessprom.Options{})
+	require.Contains(t, gather(t, c), `qless_queue_failures_total{queue="q"} 1`)
+	e.clock.Advance(24 * time.Hour)
+	require.Contains(t, gather(t, c), `qless_queue_failures_total{queue="q"} 0`)
+	require.Contains(t, gather(t, c), `qless_queue_wait_seconds_sum{queue="q"} 0`)
+}
+
+func TestDamagedKeysLeaveTheRest(t *testing.T) {
+	e := newEnv(t)
+	e.furnish()
+	var problems []string
+	c := e.collector(qlessprom.Options{OnError: func(err error) { problems = append(problems, err.Error()) }})
+	for _, key := range []string{"ql:q:mail-work", "ql:failures", "ql:x:schedule-ids", "ql:x:limits"} {
+		require.NoError(t, e.rdb.Set(t.Context(), key, "damaged", 0).Err())
+	}
+	text := gather(t, c)
+	require.NotContains(t, text, `qless_queue_jobs{queue="mail",state="waiting"}`)
+	require.NotContains(t, text, `qless_queue_oldest_waiting_seconds{queue="mail"}`)
+	require.NotContains(t, text, `qless_failed_jobs{`)
+	require.Contains(t, text, `qless_queue_jobs{queue="mail",state="scheduled"} 1`)
+	require.Contains(t, text, `qless_queue_jobs{queue="reports",state="waiting"} 1`)
+	require.Contains(t, text, `qless_queue_failures_total{queue="mail"} 3`)
+	require.Contains(t, text, "qless_workers 1\n")
+	require.Contains(t, text, "qless_scrape_errors_total 4\n")
+	require.Len(t, problems, 4)
+	require.Contains(t, strings.Join(problems, "\n"), "ql:q:mail-work")
+}
+
+func TestAServerThatIsAwayIsCounted(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	server := testkit.Start(t)
+	rdb := server.Client(t)
+	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: time.Second})
+	require.Contains(t, gather(t, c), "qless_scrape_errors_total 0\n")
+	server.Kill()
+	text := gather(t, c)
+	require.Contains(t, text, "qless_scrape_errors_total 2\n")
+	require.NotContains(t, text, "qless_workers")
+	server.Restart()
+	require.Eventually(t, func() bool { return strings.Contains(gather(t, c), "qless_workers 0\n") },
+		testkit.Patience, 10*time.Millisecond)
+}
+
+func TestAServerThatHangsIsGivenUp(t *testing.T) {
+	server := testkit.Start(t)
+	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1, Timeout: 50 * time.Millisecond})
+	server.Suspend()
+	defer server.Resume()
+	done := make(chan string, 1)
+	go func() { done <- gather(t, c) }()
+	require.Contains(t, testkit.Soon(t, "the scrape", done), "qless_scrape_errors_total 2\n")
+}
+
+func TestScrapesShareAReadAndItsAge(t *testing.T) {
+	e := newEnv(t)
+	e.put("q")
+	var mu sync.Mutex
+	calls := 0
+	client := e.client(qless.WithObserver(func(context.Context, qless.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+	}))
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: time.Hour})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	var scrapes sync.WaitGroup
+	for range 20 {
+		scrapes.Go(func() {
+			_, err := registry.Gather()
+			require.NoError(t, err)
+		})
+	}
+	scrapes.Wait()
+	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
+}
+
+// What docs/metrics.md says of the cost.
+func TestCommandsThatAScrapeCosts(t *testing.T) {
+	e := newEnv(t)
+	const queues = 200
+	for i := range queues {
+		name := fmt.Sprint("q", i)
+		e.put(name)
+		e.put(name)
+		e.put(name, qless.Delay(time.Hour))
+		e.pop(name)
+	}
+	scripts := 0
+	client := e.client(qless.WithObserver(func(context.Context, qless.Call) { scripts++ }))
+	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1})
+	gather(t, c)
+	scripts = 0
+	commands := e.server.Commands(t, func() { gather(t, c) })
+	require.LessOrEqual(t, len(commands), queues/2*8+25*4+30)
+	require.Equal(t, 2, scripts)
+}
+
+// waiting returns how many jobs wait in each queue, as a scrape tells it.
+func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	found := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "qless_queue_jobs" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["state"] == "waiting" {
+				found[labels["queue"]] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return found
+}
+
+func TestNoFigureOfAQueueIsOlderThanTheScrapeBefore(t *testing.T) {
+	for name, atOnce := range map[string]int{"the default": 0, "many": 100, "all": -1} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			const queues = 121
+			putAll := func() {
+				for i := range queues {
+					e.put(fmt.Sprint("q", i))
+				}
+			}
+			putAll()
+			c := e.collector(qlessprom.Options{QueuesAtOnce: atOnce})
+			for puts := 1; puts <= 4; puts++ {
+				figures := waiting(t, c)
+				require.Len(t, figures, queues)
+				fresh := 0
+				for queue, jobs := range figures {
+					require.Contains(t, []float64{float64(puts), float64(puts - 1)}, jobs, queue)
+					if jobs == float64(puts) {
+						fresh++
+					}
+				}
+				switch {
+				case atOnce == -1 || puts == 1:
+					require.Equal(t, queues, fresh)
+				case atOnce == 0:
+					require.InDelta(t, queues/2, fresh, 1)
+				}
+				putAll()
+			}
+		})
+	}
+}
+
+func TestAScrapeReadsAllQueuesIfSomeAreNewOrGone(t *testing.T) {
+	e := newEnv(t)
+	for i := range 120 {
+		e.put(fmt.Sprint("q", i))
+	}
+	c := e.collector(qlessprom.Options{})
+	require.Len(t, waiting(t, c), 120)
+	e.put("new")
+	require.Equal(t, 1.0, waiting(t, c)["new"])
+	for _, queue := range []string{"q0", "q119"} {
+		require.NoError(t, e.pop(queue).Complete(t.Context()))
+		require.NoError(t, e.Queue(queue).Forget(t.Context()))
+		require.NotContains(t, waiting(t, c), queue)
+	}
+	// One goes and one comes, so that the number stays.
+	require.NoError(t, e.pop("q1").Complete(t.Context()))
+	require.NoError(t, e.Queue("q1").Forget(t.Context()))
+	e.put("other")
+	figures := waiting(t, c)
+	require.Len(t, figures, 119)
+	figures = waiting(t, c)
+	require.NotContains(t, figures, "q1")
+	require.Contains(t, figures, "other")
+}

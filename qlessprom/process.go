@@ -1,0 +1,291 @@
+package qlessprom
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qless/qless-go"
+)
+
+// ProcessOptions are those of [ClientMetrics] and [WorkerMetrics]. A number of 0 means the default.
+type ProcessOptions struct {
+	// MaxPairs is how many pairs of a queue and a klass have labels of their own: those that are
+	// seen first. The others are counted together.
+	//
+	// Defaults to 200.
+	MaxPairs int
+
+	// Buckets are the upper ends of the buckets of all histograms, in seconds.
+	//
+	// Defaults to 14 from 5 ms to 30 minutes.
+	Buckets []float64
+}
+
+func (o ProcessOptions) withDefaults() ProcessOptions {
+	o.MaxPairs = cmp.Or(o.MaxPairs, 200)
+	if len(o.Buckets) == 0 {
+		o.Buckets = []float64{
+			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 60, 300, 1800,
+		}
+	}
+	return o
+}
+
+// pairs bound the labels queue and klass.
+type pairs struct {
+	mu    sync.Mutex
+	most  int
+	known map[[2]string]bool
+}
+
+func (p *pairs) labels(queue, klass string) (string, string) {
+	pair := [2]string{label(queue), label(klass)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known[pair] {
+		if len(p.known) >= p.most {
+			return other, other
+		}
+		p.known[pair] = true
+	}
+	return pair[0], pair[1]
+}
+
+// ClientMetrics are those of clients in this process. Its method Observe is for
+// [qless.WithObserver]. It is safe for concurrent use.
+type ClientMetrics struct {
+	pairs pairs
+	puts  *prometheus.CounterVec
+	calls *prometheus.HistogramVec
+}
+
+// NewClientMetrics returns metrics of clients, which must be registered.
+func NewClientMetrics(options ProcessOptions) *ClientMetrics {
+	o := options.withDefaults()
+	return &ClientMetrics{
+		pairs: pairs{most: o.MaxPairs, known: map[[2]string]bool{}},
+		puts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "qless_client_puts_total",
+			Help: "How many jobs this process has put. Those that went together and differ have " +
+				"the label mixed.",
+		}, []string{"queue", "klass"}),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "qless_client_call_seconds",
+			Help:    "How long commands took, by the code of their errors, or ok.",
+			Buckets: o.Buckets,
+		}, []string{"command", "code"}),
+	}
+}
+
+// mixed is the label of jobs that were put together and differ.
+const mixed = "mixed"
+
+// Observe counts a call.
+func (m *ClientMetrics) Observe(_ context.Context, call qless.Call) {
+	m.calls.WithLabelValues(call.Command, codeOf(call.Err)).Observe(call.Duration.Seconds())
+	if call.Err == nil && (call.Command == "put" || call.Command == "put.many") {
+		queue, klass := m.pairs.labels(cmp.Or(call.Queue, mixed), cmp.Or(call.Klass, mixed))
+		m.puts.WithLabelValues(queue, klass).Add(float64(call.Count))
+	}
+}
+
+func codeOf(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	var own *qless.Error
+	if errors.As(err, &own) {
+		return string(own.Code)
+	}
+	return other
+}
+
+// Describe implements [prometheus.Collector].
+func (m *ClientMetrics) Describe(descs chan<- *prometheus.Desc) {
+	m.puts.Describe(descs)
+	m.calls.Describe(descs)
+}
+
+// Collect implements [prometheus.Collector].
+func (m *ClientMetrics) Collect(metrics chan<- prometheus.Metric) {
+	m.puts.Collect(metrics)
+	m.calls.Collect(metrics)
+}
+
+// WorkerMetrics are those of workers in this process. It is safe for concurrent use.
+type WorkerMetrics struct {
+	pairs    pairs
+	duration *prometheus.HistogramVec
+	wait     *prometheus.HistogramVec
+	jobs     *prometheus.CounterVec
+	lost     prometheus.Counter
+
+	mu      sync.Mutex
+	workers map[*qless.Worker]bool
+}
+
+// NewWorkerMetrics returns metrics of workers, which must be registered.
+func NewWorkerMetrics(options ProcessOptions) *WorkerMetrics {
+	o := options.withDefaults()
+	return &WorkerMetrics{
+		pairs:   pairs{most: o.MaxPairs, known: map[[2]string]bool{}},
+		workers: map[*qless.Worker]bool{},
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "qless_worker_job_duration_seconds",
+			Help:    "How long handlers ran, by outcome.",
+			Buckets: o.Buckets,
+		}, []string{"queue", "klass", "outcome"}),
+		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "qless_worker_job_wait_seconds",
+			Help:    "How long jobs waited until this process popped them.",
+			Buckets: o.Buckets,
+		}, []string{"queue", "klass"}),
+		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "qless_worker_jobs_total",
+			Help: "How many jobs have ended in this process, by outcome.",
+		}, []string{"queue", "klass", "outcome"}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "qless_worker_lost_total",
+			Help: "How many outcomes of jobs the server did not take, because the lock was lost " +
+				"or it refused them.",
+		}),
+	}
+}
+
+// NewWorker returns a worker that these metrics watch until it has stopped: it calls the config's
+// Observer after [WorkerMetrics.Observe].
+func (m *WorkerMetrics) NewWorker(
+	client *qless.Client, config qless.WorkerConfig,
+) (*qless.Worker, error) {
+	next := config.Observer
+	config.Observer = func(event qless.JobEvent) {
+		m.Observe(event)
+		if next != nil {
+			next(event)
+		}
+	}
+	worker, err := qless.NewWorker(client, config)
+	if err != nil {
+		return nil, err
+	}
+	m.Watch(worker)
+	return worker, nil
+}
+
+// Watch adds a worker to the gauges until it has stopped. It is for a worker that
+// [WorkerMetrics.NewWorker] has not made, whose Observer calls [WorkerMetrics.Observe].
+func (m *WorkerMetrics) Watch(worker *qless.Worker) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.workers[worker] = true
+}
+
+// Observe counts what happens to a job. It is for the Observer of a [qless.WorkerConfig].
+func (m *WorkerMetrics) Observe(event qless.JobEvent) {
+	queue, klass := m.pairs.labels(event.Queue, event.Klass)
+	switch event.Kind {
+	case qless.JobStarted:
+		m.wait.WithLabelValues(queue, klass).Observe(event.Waited.Seconds())
+	case qless.JobEnded:
+		outcome := outcomeOf(&event)
+		m.duration.WithLabelValues(queue, klass, outcome).Observe(event.Ran.Seconds())
+		m.jobs.WithLabelValues(queue, klass, outcome).Inc()
+		if outcome == "lost" {
+			m.lost.Inc()
+		}
+	}
+}
+
+// outcomeOf returns the label of an outcome.
+func outcomeOf(event *qless.JobEvent) string {
+	switch {
+	case errors.Is(event.Err, qless.ErrCanceled):
+		return "canceled"
+	case event.Err != nil:
+		return "lost"
+	}
+	switch event.Outcome.Action {
+	case qless.ActionComplete:
+		return "completed"
+	case qless.ActionRetry:
+		return "retried"
+	case qless.ActionFail:
+		return "failed"
+	case qless.ActionRelease:
+		return "released"
+	}
+	return "ended" // by its handler
+}
+
+var (
+	workerSlots = prometheus.NewDesc("qless_worker_slots",
+		"How many jobs the workers of this process run at a time.", nil, nil)
+	workerBusy = prometheus.NewDesc("qless_worker_busy",
+		"How many jobs run in this process.", nil, nil)
+	workerOldest = prometheus.NewDesc("qless_worker_oldest_running_seconds",
+		"For how long the job has been running that was started first, or 0.", nil, nil)
+	workerTurn = prometheus.NewDesc("qless_worker_last_turn_timestamp_seconds",
+		"When the server last answered the worker of this process that it answered longest ago.",
+		nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (m *WorkerMetrics) Describe(descs chan<- *prometheus.Desc) {
+	m.duration.Describe(descs)
+	m.wait.Describe(descs)
+	m.jobs.Describe(descs)
+	m.lost.Describe(descs)
+	for _, desc := range []*prometheus.Desc{workerSlots, workerBusy, workerOldest, workerTurn} {
+		descs <- desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *WorkerMetrics) Collect(metrics chan<- prometheus.Metric) {
+	m.duration.Collect(metrics)
+	m.wait.Collect(metrics)
+	m.jobs.Collect(metrics)
+	m.lost.Collect(metrics)
+	slots, busy := 0, 0
+	var oldest time.Duration
+	var turn time.Time
+	for _, worker := range m.watched() {
+		stats := worker.Stats()
+		slots += stats.Slots
+		busy += len(stats.Running)
+		if len(stats.Running) > 0 {
+			oldest = max(oldest, time.Since(stats.Running[0].Since))
+		}
+		if !stats.LastTurn.IsZero() && (turn.IsZero() || stats.LastTurn.Before(turn)) {
+			turn = stats.LastTurn
+		}
+	}
+	w := writer{metrics: metrics}
+	w.gauge(workerSlots, float64(slots))
+	w.gauge(workerBusy, float64(busy))
+	w.gauge(workerOldest, oldest.Seconds())
+	if !turn.IsZero() {
+		w.gauge(workerTurn, float64(turn.UnixNano())/1e9)
+	}
+}
+
+// watched returns the workers that have not stopped, and forgets the others.
+func (m *WorkerMetrics) watched() []*qless.Worker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var running []*qless.Worker
+	for worker := range m.workers {
+		select {
+		case <-worker.Closed():
+			delete(m.workers, worker)
+		default:
+			running = append(running, worker)
+		}
+	}
+	return running
+}

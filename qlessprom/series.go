@@ -1,0 +1,291 @@
+package qlessprom
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qless/qless-go"
+)
+
+// other is the label of what exceeds a bound.
+const other = "other"
+
+// The metrics of a [Collector].
+var (
+	serverDescs []*prometheus.Desc
+
+	queueJobs = describe("qless_queue_jobs",
+		"How many jobs a queue has, by state. Jobs that have fallen due are waiting.",
+		"queue", "state")
+	queueOldest = describe("qless_queue_oldest_waiting_seconds",
+		"For how long the oldest job has been waiting that could be popped.", "queue")
+	queuePaused = describe("qless_queue_paused", "Whether the queue is paused.", "queue")
+	queueMax    = describe("qless_queue_max_concurrency",
+		"How many jobs of the queue may run at a time, if that is limited.", "queue")
+	queueWait = describe("qless_queue_wait_seconds",
+		"How long the jobs waited that were popped today (UTC).", "queue")
+	queueRun = describe("qless_queue_run_seconds",
+		"How long the jobs ran that were completed today (UTC).", "queue")
+	queueFailures = describe("qless_queue_failures_total",
+		"How many jobs have failed today (UTC).", "queue")
+	queueLostLocks = describe("qless_queue_lost_locks_total",
+		"How many locks workers have lost today (UTC).", "queue")
+	failedJobs = describe("qless_failed_jobs",
+		"How many jobs are failed, by failure group.", "group")
+	workers = describe("qless_workers",
+		"How many workers, of any language, were seen within max-worker-age.")
+	heldJobs = describe("qless_worker_held_jobs",
+		"How many jobs workers hold: running, or stalled if their locks have ended.", "state")
+	limitUsed = describe("qless_limit_used",
+		"How many slots of a limit's concurrency are taken.", "limit")
+	limitSize = describe("qless_limit_size",
+		"How many slots a limit's concurrency has.", "limit")
+	limitParked = describe("qless_limit_parked",
+		"How many jobs wait for room in a limit.", "limit")
+	scheduleMissed = describe("qless_schedule_missed_total",
+		"How many times of a schedule have got no job.", "schedule")
+	scheduleOverdue = describe("qless_schedule_overdue",
+		"How many times of a schedule have passed for which no job was put yet.", "schedule")
+	scrapeErrors = describe("qless_scrape_errors_total",
+		"How many reads have failed, and how many damaged keys were met.")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	serverDescs = append(serverDescs, desc)
+	return desc
+}
+
+// bounds are the upper ends of the buckets of wait and run, which are some of those that the server
+// has.
+var bounds = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	time.Hour, 3 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+}
+
+// A writer writes the metrics of a scrape.
+type writer struct {
+	metrics chan<- prometheus.Metric
+	options *Options
+}
+
+func (w *writer) gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	w.metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+}
+
+func (w *writer) counter(desc *prometheus.Desc, value float64, labels ...string) {
+	w.metrics <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, labels...)
+}
+
+// gauges writes a gauge for each name, in order.
+func (w *writer) gauges(desc *prometheus.Desc, values map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		w.gauge(desc, values[name], name)
+	}
+}
+
+func (w *writer) counters(desc *prometheus.Desc, values map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		w.counter(desc, values[name], name)
+	}
+}
+
+func (w *writer) writeOverview(f *figures) {
+	o := f.overview
+	w.writeQueues(o.Queues)
+	w.writeDays(o.Queues, f.days)
+	w.gauges(failedJobs, largest(o.FailureGroups, w.options.MaxGroups))
+	if o.Workers >= 0 {
+		w.gauge(workers, float64(o.Workers))
+	}
+	w.writeLimits(o.Limits)
+}
+
+// The states of the jobs of a queue.
+var states = []struct {
+	name  string
+	count func(*qless.QueueOverview) int
+}{
+	{"depends", func(q *qless.QueueOverview) int { return q.Depends }},
+	{"recurring", func(q *qless.QueueOverview) int { return q.Recurring }},
+	{"running", func(q *qless.QueueOverview) int { return q.Running }},
+	{"scheduled", func(q *qless.QueueOverview) int { return q.Scheduled }},
+	{"stalled", func(q *qless.QueueOverview) int { return q.Stalled }},
+	{"waiting", func(q *qless.QueueOverview) int { return q.Waiting }},
+}
+
+func (w *writer) writeQueues(queues []qless.QueueOverview) {
+	held := map[string]float64{"running": 0, "stalled": 0}
+	for _, state := range states {
+		counts := map[string]float64{}
+		for i := range queues {
+			n := state.count(&queues[i])
+			if n < 0 {
+				continue // the key is damaged
+			}
+			counts[w.queueLabel(i, queues[i].Name)] += float64(n)
+			if _, is := held[state.name]; is {
+				held[state.name] += float64(n)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			w.gauge(queueJobs, counts[name], name, state.name)
+		}
+	}
+	w.gauges(heldJobs, held)
+	oldest, paused, limited := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for i := range queues {
+		q, label := &queues[i], w.queueLabel(i, queues[i].Name)
+		if q.Oldest >= 0 {
+			oldest[label] = max(oldest[label], q.Oldest.Seconds())
+		}
+		if i >= w.options.MaxQueues {
+			continue
+		}
+		paused[label] = max(paused[label], number(q.Paused))
+		if q.MaxConcurrency > 0 {
+			limited[label] = float64(q.MaxConcurrency)
+		}
+	}
+	w.gauges(queueOldest, oldest)
+	w.gauges(queuePaused, paused)
+	w.gauges(queueMax, limited)
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// queueLabel returns the label of the i-th queue.
+func (w *writer) queueLabel(i int, name string) string {
+	if i >= w.options.MaxQueues {
+		return other
+	}
+	return label(name)
+}
+
+// maxLabel is how many bytes of a name a label has.
+const maxLabel = 200
+
+// label returns a name as Prometheus accepts it.
+func label(name string) string {
+	name = name[:min(len(name), maxLabel)]
+	return cmp.Or(strings.ToValidUTF8(name, "\uFFFD"), other)
+}
+
+func (w *writer) writeDays(queues []qless.QueueOverview, read map[string]day) {
+	failures, lost := map[string]float64{}, map[string]float64{}
+	waits, runs := map[string]*histogram{}, map[string]*histogram{}
+	for i := range queues {
+		one, found := read[queues[i].Name]
+		if !found {
+			continue
+		}
+		name := w.queueLabel(i, queues[i].Name)
+		failures[name] += float64(one.stats.Failures)
+		lost[name] += float64(one.stats.Retries)
+		if waits[name] == nil {
+			waits[name], runs[name] = newHistogram(), newHistogram()
+		}
+		waits[name].add(one.stats.Wait, one.wait)
+		runs[name].add(one.stats.Run, one.run)
+	}
+	w.counters(queueFailures, failures)
+	w.counters(queueLostLocks, lost)
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		waits[name].write(w, queueWait, name)
+		runs[name].write(w, queueRun, name)
+	}
+}
+
+// A histogram adds up summaries.
+type histogram struct {
+	count   int
+	sum     float64
+	buckets map[float64]uint64 // by their upper ends; each has the counts of those below, too
+}
+
+func newHistogram() *histogram {
+	return &histogram{buckets: make(map[float64]uint64, len(bounds))}
+}
+
+func (h *histogram) add(s qless.Summary, t total) {
+	counted := 0
+	for _, bucket := range s.Histogram {
+		counted += bucket.Count
+	}
+	h.count += max(t.count, counted)
+	h.sum += t.sum
+	for _, bound := range bounds {
+		below := 0
+		for _, bucket := range s.Histogram {
+			if bucket.To <= bound {
+				below += bucket.Count
+			}
+		}
+		h.buckets[bound.Seconds()] += uint64(below)
+	}
+}
+
+func (h *histogram) write(w *writer, desc *prometheus.Desc, label string) {
+	w.metrics <- prometheus.MustNewConstHistogram(desc, uint64(h.count), h.sum, h.buckets, label)
+}
+
+// largest returns the largest counts, and the sum of the others as other.
+func largest(counts map[string]int, most int) map[string]float64 {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
+	})
+	found := map[string]float64{}
+	for i, name := range names {
+		at := other
+		if i < most {
+			at = label(name)
+		}
+		found[at] += float64(counts[name])
+	}
+	return found
+}
+
+func (w *writer) writeLimits(limits []qless.LimitOverview) {
+	used, size, parked := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	for i, limit := range limits {
+		at := other
+		if i < w.options.MaxLimits {
+			at = label(limit.Name)
+		}
+		if limit.Config.Concurrency > 0 && limit.Used >= 0 {
+			used[at] += float64(limit.Used)
+			size[at] += float64(limit.Config.Concurrency)
+		}
+		if limit.Parked >= 0 {
+			parked[at] += float64(limit.Parked)
+		}
+	}
+	w.gauges(limitUsed, used)
+	w.gauges(limitSize, size)
+	w.gauges(limitParked, parked)
+}
+
+func (w *writer) writeSchedules(schedules []qless.ScheduleInfo) {
+	missed, overdue := map[string]float64{}, map[string]float64{}
+	for i := range schedules {
+		at := other
+		if i < w.options.MaxSchedules {
+			at = label(schedules[i].ID)
+		}
+		missed[at] += float64(schedules[i].Missed)
+		overdue[at] += float64(schedules[i].Overdue)
+	}
+	w.counters(scheduleMissed, missed)
+	w.gauges(scheduleOverdue, overdue)
+}

@@ -1,0 +1,49 @@
+package qlessprom
+
+import (
+	"slices"
+
+	"github.com/qless/qless-go"
+)
+
+// turns are the figures of all queues, as they were read last, in the order in which the queues
+// were first seen. Of many queues, a scrape reads one half, and the next one the other half.
+type turns struct {
+	queues []qless.QueueOverview
+	from   int // the first that the next scrape reads
+}
+
+// next returns which queues to read: the first one, and how many.
+func (t *turns) next(atOnce int) (from, count int) {
+	known := len(t.queues)
+	atOnce = max(atOnce, (known+1)/2)
+	if known <= atOnce {
+		t.from = 0
+		return 0, maxQueuesRead
+	}
+	return t.from, min(atOnce, known-t.from)
+}
+
+// add adds queues that were read, and sets those of the overview to all that are known. It returns
+// false if the others must be read as well: there are other queues now than before.
+func (t *turns) add(from int, overview *qless.Overview) bool {
+	read := overview.Queues
+	to := from + len(read)
+	if from == 0 && to == min(overview.Total, maxQueuesRead) {
+		t.queues = read
+		return true
+	}
+	if min(overview.Total, maxQueuesRead) != len(t.queues) || len(read) == 0 || to > len(t.queues) {
+		return false
+	}
+	queues := slices.Clone(t.queues)
+	for i := range read {
+		if queues[from+i].Name != read[i].Name {
+			return false
+		}
+		queues[from+i] = read[i]
+	}
+	t.queues, overview.Queues = queues, queues
+	t.from = to % len(queues)
+	return true
+}
