@@ -56,7 +56,7 @@ func TestEveryWorkload(t *testing.T) {
 		"depth":      2 * 2 * 3,     // scripts, depths, phases
 		"kept":       2 * 2 * 3,
 		"queues":     3 * 2 * (3 + 1), // places, numbers of queues, phases of ours and of the drop-in
-		"extensions": 17*3 + 1 + 3,    // options, phases; one has a phase more, three have one
+		"extensions": 19*3 + 1 + 3,    // options, phases; one has a phase more, three have one
 		"pickup":     2 * 2,           // numbers of workers, peers that wait
 		"idle":       1 + 2,
 		"memory":     2 * 3, // settings, layouts

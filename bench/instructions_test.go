@@ -38,7 +38,7 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 	case "":
 		t.Skip("make instructions runs this")
 	case "update":
-		text, err := json.MarshalIndent(countOperations(t), "", "  ")
+		text, err := json.MarshalIndent(countRepeatedly(t), "", "  ")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(figuresFile, append(text, '\n'), 0o644))
 	case "check":
@@ -50,6 +50,18 @@ func TestNoOperationCostsMoreInstructions(t *testing.T) {
 	default:
 		t.Fatalf("unknown -instructions %q", *instructions)
 	}
+}
+
+// countRepeatedly returns the highest counts of several: with few calls, it depends on chance how
+// much of the work of Lua's garbage collector falls into an operation.
+func countRepeatedly(t *testing.T) figures {
+	highest := countOperations(t)
+	for range 3 {
+		for name, count := range countOperations(t).Operations {
+			highest.Operations[name] = max(highest.Operations[name], count)
+		}
+	}
+	return highest
 }
 
 func check(t *testing.T, committed figures) {

@@ -15,11 +15,19 @@ type extension struct {
 	onlyPut  bool  // the jobs are put beside the job other, and not run
 	other    []any // pairs of the job other
 	progress bool  // the worker says how far the jobs are
+	limit    []any // the definition of the limit "limit", if there is one
 }
 
 // stored returns an extension that is options of a job, in the form of its field x:o.
 func stored(name, options string) extension {
 	return extension{name: name, put: func(int64) []any { return []any{"o", options} }}
+}
+
+// limited returns an extension for jobs that share a limit, which always has room.
+func limited(name string, definition ...any) extension {
+	e := stored(name, `c|{"c":["limit"]}`)
+	e.limit = definition
+	return e
 }
 
 // claiming returns an extension that claims a key which nobody has, by pairs that follow.
@@ -55,6 +63,8 @@ func extensions() []extension {
 		{name: "Fair", put: func(n int64) []any {
 			return []any{"o", fmt.Sprintf(`g|{"g":{"t":"tenant-%d"}}`, n%tenants)}
 		}},
+		limited("Limits, concurrency", 1_000_000, 0, 0),
+		limited("Limits, rate", 0, 1_000_000, 60),
 		{name: "SetResult", put: none, finish: []any{"result", `{"sum":42}`}},
 		{name: "SetProgress", put: none, progress: true},
 		stored("Wait", `w|{}`),
@@ -92,6 +102,14 @@ func (b *bench) extended(ctx context.Context, o *operations, e extension) ([]sam
 		queue = "others"
 		_, err := o.send(ctx, 1, func(int) []any {
 			return append(o.scripts.call("put", "w", queueName, other, klass, o.payload, 0), e.other...)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if e.limit != nil {
+		_, err := o.send(ctx, 1, func(int) []any {
+			return o.scripts.call("limit.set", append([]any{"limit"}, e.limit...)...)
 		})
 		if err != nil {
 			return nil, err

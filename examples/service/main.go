@@ -9,6 +9,8 @@
 //	curl localhost:8080/readyz
 //	curl localhost:8080/metrics
 //
+// With a password in ADMIN_PASSWORD, it has a dashboard at localhost:8080/admin/, for the user admin.
+//
 // It uses the Redis server at REDIS_URL, redis://localhost:6379 by default, and listens at ADDR,
 // localhost:8080 by default. Ctrl-C or SIGTERM stops it: it finishes what it is doing, and jobs
 // that take longer go back to their queue.
@@ -36,6 +38,7 @@ func main() {
 		redis: cmp.Or(os.Getenv("REDIS_URL"), "redis://localhost:6379"),
 		addr:  cmp.Or(os.Getenv("ADDR"), "localhost:8080"),
 		mail:  logMail,
+		admin: os.Getenv("ADMIN_PASSWORD"),
 	})
 	if err != nil {
 		slog.Error("service", "error", err)
@@ -48,6 +51,7 @@ type config struct {
 	redis string // the URL of the Redis server
 	addr  string // where the API listens
 	mail  sendFunc
+	admin string            // the password of the dashboard, or empty for none
 	ready func(addr string) // called when the API listens; may be nil
 }
 
@@ -63,12 +67,21 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	mux := http.NewServeMux()
+	mux.Handle("/", newAPI(client, worker, metrics))
+	if cfg.admin != "" {
+		admin, err := newAdmin(client, cfg.admin)
+		if err != nil {
+			return err
+		}
+		mux.Handle(adminPath+"/", admin)
+	}
 	listener, err := net.Listen("tcp", cfg.addr)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
-		Handler:           newAPI(client, worker, metrics),
+		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 	}
 	workerCtx, stopWorker := context.WithCancel(ctx)
