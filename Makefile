@@ -5,6 +5,9 @@ MODEL_STEPS ?= 200000
 PACKAGES    ?= 3
 LUA         := .cache/lua
 
+# Each module is checked by its own go.mod, as its users get it, and not by go.work.
+export GOWORK := off
+
 .DEFAULT_GOAL := help
 
 # Checks come in order, the quick ones first.
@@ -31,6 +34,35 @@ lint: install format tidy vet staticcheck luacheck generated ## all checks but t
 run: ## run the quickstart
 	go run ./examples/quickstart
 
+.PHONY: outbox
+outbox: ## check and test the example that is a module of its own
+	cd examples/outbox && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: gateway
+gateway: ## check and test the servers for other protocols, which are a module of their own
+	cd gateway && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: cmd
+cmd: ## check and test the programs, which are a module of their own
+	cd cmd && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: qlessprom
+qlessprom: ## check and test the metrics for Prometheus, a module of their own, and deploy/
+	cd qlessprom && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: qlessotel
+qlessotel: ## check and test the instrumentation for OpenTelemetry, which is a module of its own
+	cd qlessotel && go vet ./... && go run $(STATICCHECK) ./... && go test -race ./...
+
+.PHONY: web-browser
+web-browser: ## check the dashboard in Chromium, which .ci/run leaves out for its length
+	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
+	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m ./...
+
+.PHONY: screenshots
+screenshots: ## take the pictures of the dashboard in docs/images
+	cd web/browsertest && go test -count 1 -run '^TestPictures$$' -pictures .
+
 .PHONY: generate
 generate: ## write lua/qless.lua and lua/flat from the other scripts
 	go generate ./...
@@ -51,7 +83,9 @@ model: ## run the model tester for MODEL_STEPS (200000) random steps
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
-	go test -race -tags interop ./tests/interop ./compat/workqueue
+	go test -race -tags interop ./tests/interop
+	go test -race -tags interop -run '^TestSharedWithOtherClients$$' ./compat/workqueue
+	cd gateway && go vet -tags interop ./mixed && go test -race -tags interop ./mixed
 
 .PHONY: wake-model
 wake-model: ## check the wake-up protocol with spin, after installing it
@@ -91,6 +125,13 @@ vet:
 tidy:
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
+	cd bench/lmstfy && go mod tidy -diff
+	cd examples/outbox && go mod tidy -diff
+	cd gateway && go mod tidy -diff
+	cd qlessprom && go mod tidy -diff
+	cd qlessotel && go mod tidy -diff
+	cd cmd && go mod tidy -diff
+	cd web/browsertest && go mod tidy -diff
 
 .PHONY: staticcheck
 staticcheck:
@@ -110,6 +151,8 @@ vuln: ## look for known vulnerabilities, if the network can be reached
 luacheck:
 	@rm -rf $(LUA)
 	go run ./internal/cmd/luabundle -plain $(LUA)
+	@set -e; for check in doctor/lua/*.lua; do case $$check in */base.lua) ;; \
+		*) cat doctor/lua/base.lua $$check > $(LUA)/doctor-$$(basename $$check);; esac; done
 	luacheck -q --no-color $(LUA)/*.lua --config .luacheckrc
 
 .PHONY: generated
