@@ -43,10 +43,6 @@ func TestAHeaderThatLacksAFactIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheHeadersOfAllCommandsHaveTheirFacts(t *testing.T) {
-	require.NoError(t, luasrc.Check(real))
-}
-
 // Code that calls a Redis command has its name as a literal, so that Calls finds it. Helpers that
 // pass on commands are the exception: their callers have it.
 func TestCallsFindsEveryCommand(t *testing.T) {
