@@ -120,10 +120,16 @@ func (r *request) run(route *route) {
 	if !r.enter(limiter, route.action) {
 		return
 	}
+	r.settle = func() {
+		r.settle = nil
+		if route.action == produce && r.status != http.StatusCreated ||
+			route.action == consume && r.status != http.StatusOK {
+			r.server.limiters.refund(r, limiter, route.action)
+		}
+	}
 	route.serve(r)
-	if route.action == produce && r.status != http.StatusCreated ||
-		route.action == consume && r.status != http.StatusOK {
-		r.server.limiters.refund(r, limiter, route.action)
+	if r.settle != nil { // there is nobody left to answer
+		r.settle()
 	}
 }
 

@@ -22,6 +22,10 @@ type request struct {
 	status int
 	failed error // why the answer could not be sent
 
+	// settle is called before the answer is sent, so that the token's next request finds its count
+	// right. It is nil unless the request was counted.
+	settle func()
+
 	// Set by the route, for metrics and the log.
 	api, namespace, queue, job string
 	pool                       *pool
@@ -98,6 +102,9 @@ func (r *request) internal(doing string, err error) {
 // send sends an answer.
 func (r *request) send(status int, contentType string, body []byte) {
 	r.status = status
+	if r.settle != nil {
+		r.settle()
+	}
 	if contentType != "" {
 		r.writer.Header().Set("Content-Type", contentType)
 		r.writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
