@@ -37,7 +37,7 @@ func TestHostsOfConsumersAreProbed(t *testing.T) {
 			go func() { _ = g.server.Serve(recorder) }()
 			answer, err := http.Get("http://" + recorder.Addr().String() + "/api/ns/q")
 			require.NoError(t, err)
-			_ = answer.Body.Close()
+			defer func() { _ = answer.Body.Close() }() // which may close the connection
 			connection := testkit.Soon[net.Conn](t, "a connection", recorder.Accepted)
 			require.Equal(t, c.want, keepalivetest.Read(t, connection))
 		})
