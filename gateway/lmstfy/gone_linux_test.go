@@ -32,8 +32,8 @@ func TestHostsOfConsumersAreProbed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := start(t, c.change)
 			recorder := keepalivetest.Listen(t)
+			g := start(t, c.change)
 			go func() { _ = g.server.Serve(recorder) }()
 			answer, err := http.Get("http://" + recorder.Addr().String() + "/api/ns/q")
 			require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 // A client that waits in a lease sends nothing, so that only TCP's probes find out that its host is
 // gone.
 func TestHostsOfClientsAreProbed(t *testing.T) {
-	e := newEnv(t)
 	recorder := keepalivetest.Listen(t)
+	e := newEnv(t)
 	go func() { _ = e.server.Serve(recorder) }()
 	e.addr = recorder.Addr().String()
 	require.Equal(t, "+OK", e.dial().ask("inspect server")[:3])
