@@ -54,8 +54,9 @@ func (e *evictions) note(queue string, at time.Time) {
 	e.lives[queue] = ends
 }
 
-// readAtOnce is how many queues are read between two looks at the time.
-const readAtOnce = 500
+// readAtOnce is how many queues are read between two looks at the time, apart from those in which
+// lives have ended.
+const readAtOnce = 50
 
 // count returns how many jobs were evicted, from the day on which the server started. If there are
 // so many queues that they can't be read in some time, it goes on with the rest at the next call.
@@ -89,15 +90,19 @@ func (e *evictions) unread(now time.Time) (at time.Time, queues []string) {
 		}
 	}
 	for queue, ends := range e.lives {
-		if !ends.first.After(now) && !e.rest[queue] {
+		if !ends.first.After(now) {
 			queues = append(queues, queue)
 		}
 	}
+	more := 0
 	for queue := range e.rest {
-		if len(queues) >= readAtOnce {
+		if more == readAtOnce {
 			break
 		}
-		queues = append(queues, queue)
+		if ends, known := e.lives[queue]; !known || ends.first.After(now) {
+			queues = append(queues, queue)
+			more++
+		}
 	}
 	return e.day, queues
 }

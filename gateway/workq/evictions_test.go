@@ -35,3 +35,23 @@ func TestTheCountOfEvictionsGoesOnWhereItStopped(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, e.rest)
 }
+
+// Queues in which lives have ended are read at each call, also while a pass over all goes on.
+func TestTheCountOfEvictionsBeginsWithEndedLives(t *testing.T) {
+	client, err := qless.New(testkit.Start(t).Client(t), qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	names := newNames()
+	for i := range 3 * readAtOnce {
+		names.use(fmt.Sprint(i), 0, Queue(fmt.Sprint(i), 0))
+	}
+	e, ended := newEvictions(client, names, time.Now()), Queue("7", 0)
+	e.note(ended, time.Now())
+	for _, left := range []int{2*readAtOnce - 1, readAtOnce - 1, 0} {
+		_, queues := e.unread(time.Now())
+		require.Contains(t, queues, ended)
+		_, err := e.count(t.Context(), 0)
+		require.NoError(t, err)
+		require.Len(t, e.rest, left)
+	}
+}

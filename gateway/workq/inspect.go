@@ -40,7 +40,7 @@ func (c *conn) inspect(request *command) ([]byte, error) {
 func (c *conn) inspectServer() ([]byte, error) {
 	ctx, cancel := c.within()
 	defer cancel()
-	evicted, err := c.server.evicted.count(ctx, c.server.config.ServerTimeout*3/4)
+	evicted, err := c.server.evicted.count(ctx, c.server.config.ServerTimeout/4)
 	if err != nil {
 		return nil, err
 	}
