@@ -75,7 +75,7 @@ func TestAHandlerEndsWithTheTTLOfItsJob(t *testing.T) {
 	})
 	w.start()
 	began := time.Now()
-	jid := e.put("q", qless.TTL(300*time.Millisecond))
+	jid := e.put("q", qless.TTL(2*time.Second))
 	require.WithinDuration(t, began, soon(t, "the handler", untils), time.Minute)
 	until(t, "its life ends", func() bool {
 		n, err := e.Sweep(t.Context())
