@@ -15,8 +15,8 @@ type sample struct {
 	figures int // members of those that are statistics or rates
 }
 
-// steps returns how many steps an exam takes for the members of keys, if all are like the sample. The
-// members of other keys are jobs, which count as keys.
+// steps returns how many steps an exam takes for the members of keys, if all are like the sample.
+// The members of other keys are jobs, which count as keys.
 func (s sample) steps(keys, step int) int {
 	if s.keys == 0 {
 		return 0

@@ -42,8 +42,8 @@ local function sound(reply, key)
   return reply
 end
 
--- Where the jobs of a priority begin that take turns, as text: to write a number costs more than most
--- commands that it is given to.
+-- Where the jobs of a priority begin that take turns, as text: to write a number costs more than
+-- most commands that it is given to.
 local turns = {}
 
 -- The priority of the job at a place of work, and since when it waits, if its score tells.
@@ -56,8 +56,8 @@ local function told_by_score(work, place)
   end
 end
 
--- Since when the oldest of some waiting jobs waits, as the first score of each priority tells if all
--- jobs are in the order of their ages, which they are in most queues. Otherwise nil.
+-- Since when the oldest of some waiting jobs waits, as the first score of each priority tells if
+-- all jobs are in the order of their ages, which they are in most queues. Otherwise nil.
 local function first_of_all(work, waiting)
   local since, rank, place = now, 0, '0'
   for _ = 1, MAX_BANDS do
@@ -100,8 +100,8 @@ local function size_of(key)
   return sound(try('zcard', key), key)
 end
 
--- The sizes of the parts of a queue, by their keys. They are asked for until all that there are have
--- been found.
+-- The sizes of the parts of a queue, by their keys. They are asked for until all that there are
+-- have been found.
 local function sizes_of(keys, left)
   local sizes = {0, 0, 0, 0, 0}
   for i = 1, #keys do
