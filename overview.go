@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,8 +18,8 @@ type OverviewQuery struct {
 	// 1000. The special value -1 means none.
 	Queues int
 
-	// StatsOf are the queues whose statistics of today to read. A queue with jobs costs about three
-	// times as much with them.
+	// StatsOf are the queues whose statistics of today to read. A queue with jobs costs about twice
+	// as much with them.
 	StatsOf []string
 }
 
@@ -138,7 +139,10 @@ func (c *Client) readOverview(
 const (
 	overviewTime = iota
 	overviewTotal
-	overviewQueues
+	overviewNames
+	overviewMax
+	overviewPaused
+	overviewFigures
 	overviewDays
 	overviewDamaged
 	overviewWorkers
@@ -158,9 +162,7 @@ func (o *Overview) add(reply []any) bool {
 		o.addLimits(items(reply[overviewLimits]))
 	}
 	o.Total = figure(reply[overviewTotal])
-	for _, queue := range items(reply[overviewQueues]) {
-		o.addQueue(items(queue))
-	}
+	o.Queues = append(o.Queues, queuesOf(reply)...)
 	for _, day := range items(reply[overviewDays]) {
 		o.addStats(items(day))
 	}
@@ -178,28 +180,40 @@ func figure(part any) int {
 	return -1
 }
 
-func (o *Overview) addQueue(parts []any) {
-	if len(parts) < 10 {
-		return
+// queuesOf returns the queues of a reply.
+func queuesOf(reply []any) []QueueOverview {
+	names, limits := items(reply[overviewNames]), items(reply[overviewMax])
+	paused := map[string]bool{}
+	for _, name := range items(reply[overviewPaused]) {
+		paused[wire.AsString(name)] = true
 	}
-	queue := QueueOverview{
-		QueueCounts: QueueCounts{
-			Name:      wire.AsString(parts[0]),
-			Paused:    figure(parts[1]) == 1,
-			Waiting:   figure(parts[3]),
-			Running:   figure(parts[4]),
-			Stalled:   figure(parts[5]),
-			Scheduled: figure(parts[6]),
-			Depends:   figure(parts[7]),
-			Recurring: figure(parts[8]),
-		},
-		Oldest:         -1,
-		MaxConcurrency: max(0, wire.AsNumber(parts[2]).Int()),
+	queues := make([]QueueOverview, len(names))
+	for i := range names {
+		q := &queues[i]
+		q.Name = wire.AsString(names[i])
+		q.Paused = paused[q.Name]
+		if i < len(limits) {
+			q.MaxConcurrency = max(0, wire.AsNumber(limits[i]).Int())
+		}
 	}
-	if oldest := figure(parts[9]); oldest >= 0 {
-		queue.Oldest = time.Duration(oldest) * time.Millisecond
+	for part := range slices.Chunk(items(reply[overviewFigures]), overviewQueueParts) {
+		if i := figure(part[0]) - 1; i >= 0 && i < len(queues) && len(part) == overviewQueueParts {
+			queues[i].addFigures(part)
+		}
 	}
-	o.Queues = append(o.Queues, queue)
+	return queues
+}
+
+// overviewQueueParts is how many figures a reply has of a queue, the first of which is its place.
+const overviewQueueParts = 8
+
+func (q *QueueOverview) addFigures(parts []any) {
+	q.Waiting, q.Running, q.Stalled = figure(parts[1]), figure(parts[2]), figure(parts[3])
+	q.Scheduled, q.Depends = figure(parts[4]), figure(parts[5])
+	q.Recurring, q.Oldest = figure(parts[6]), -1
+	if oldest := figure(parts[7]); oldest >= 0 {
+		q.Oldest = time.Duration(oldest) * time.Millisecond
+	}
 }
 
 // addStats adds the statistics of a queue, unless one of their keys is damaged.

@@ -253,3 +253,33 @@ func TestAnExamIsCheap(t *testing.T) {
 	require.InDelta(t, report.Steps, estimate.Steps, float64(report.Steps))
 	require.Positive(t, estimate.Took)
 }
+
+// Rates and statistics make many keys, each of which an exam walks through.
+func TestAnEstimateKnowsOfRatesAndStatistics(t *testing.T) {
+	e := newEnvWith(t, nil)
+	const minutes, klasses = 1000, 30
+	e.put("q", "job")
+	for _, other := range []string{"", "other:"} { // other programs use the database as well
+		t.Run(other, func(t *testing.T) {
+			pipe := e.rdb.Pipeline()
+			for i := range minutes {
+				key := fmt.Sprint(other, "ql:x:rates:", 60*i)
+				fields := make([]any, 0, 2*klasses)
+				for k := range klasses {
+					fields = append(fields, fmt.Sprintf("1:q:K%d", k), "1,2,3|20:1|30:5")
+				}
+				pipe.HSet(t.Context(), key, fields...)
+				pipe.Expire(t.Context(), key, time.Hour)
+			}
+			e.do(errOf(pipe.Exec(t.Context())))
+			report, err := doctor.Examine(t.Context(), e.rdb, doctor.Options{Pause: -1})
+			e.do(err)
+			estimate, err := doctor.EstimateExam(t.Context(), e.rdb, doctor.Options{})
+			e.do(err)
+			t.Logf("%d keys, %d steps, of which %d were foreseen", report.Keys, report.Steps, estimate.Steps)
+			require.Greater(t, report.Steps, minutes)
+			require.Greater(t, estimate.Steps, report.Steps/3)
+			require.Less(t, estimate.Steps, report.Steps*3)
+		})
+	}
+}

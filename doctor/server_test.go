@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func TestAServerThatIsAReplica(t *testing.T) {
 }
 
 // rules returns the rules of the user that the page tells of.
-func rules(t *testing.T) []string {
+func rules(t testing.TB) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/doctor.md")
 	require.NoError(t, err)
@@ -60,6 +61,39 @@ func rules(t *testing.T) []string {
 	return strings.Fields(strings.ReplaceAll(strings.ReplaceAll(rest, "\\\n", " "), ">SECRET", ">secret"))
 }
 
+// user returns a client of the user that the page tells of, without one of the rules.
+func (e *env) user(without string) *redis.Client {
+	e.t.Helper()
+	words := []any{"ACL", "SETUSER", "doctor", "on"}
+	for _, rule := range rules(e.t) {
+		if rule != without {
+			words = append(words, rule)
+		}
+	}
+	e.do(e.rdb.Do(e.t.Context(), words...).Err())
+	options := testkit.Options(e.server.Addr())
+	options.Username, options.Password = "doctor", "secret"
+	rdb := redis.NewClient(options)
+	e.t.Cleanup(func() {
+		_ = rdb.Close()
+		e.rdb.Do(context.Background(), "ACL", "DELUSER", "doctor")
+	})
+	return rdb
+}
+
+func TestAUserWithTheRulesOfThePageGetsAnEstimate(t *testing.T) {
+	for _, without := range []string{"", "+hlen"} {
+		e := newEnvWith(t, nil)
+		e.furnish()
+		whole, err := doctor.EstimateExam(t.Context(), e.rdb, e.options())
+		e.do(err)
+		estimate, err := doctor.EstimateExam(t.Context(), e.user(without), e.options())
+		e.do(err)
+		require.Equal(t, whole.Keys, estimate.Keys)
+		require.Positive(t, estimate.Steps)
+	}
+}
+
 func TestAUserWithTheRulesOfThePage(t *testing.T) {
 	for name, without := range map[string]string{
 		"all": "", "without INFO": "+info", "without CONFIG": "+config|get", "without DBSIZE": "+dbsize",
@@ -67,18 +101,7 @@ func TestAUserWithTheRulesOfThePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnvWith(t, nil)
 			e.furnish()
-			words := []any{"ACL", "SETUSER", "doctor", "on"}
-			for _, rule := range rules(t) {
-				if rule != without {
-					words = append(words, rule)
-				}
-			}
-			e.do(e.rdb.Do(t.Context(), words...).Err())
-			defer e.rdb.Do(t.Context(), "ACL", "DELUSER", "doctor")
-			options := testkit.Options(e.server.Addr())
-			options.Username, options.Password = "doctor", "secret"
-			rdb := redis.NewClient(options)
-			defer rdb.Close()
+			rdb := e.user(without)
 			for _, d := range damages {
 				e.redis(d.do)
 			}

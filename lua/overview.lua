@@ -5,17 +5,18 @@
 -- ARGV     NOW, offset, count, more, queue...: which of the queues, in the order in which they were
 --          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
 --          the statistics of today are wanted
--- Returns  an array: the time; how many queues there are; for each of those wanted {name, paused,
---          max-concurrency, waiting, running, stalled, scheduled, depends, recurring, oldest}, the
---          last in milliseconds; for each with statistics {name, retries, failed, failures, expired,
---          wait, run}, the last two as fields and values; the keys that are damaged, whose figures
---          are nil; and with more how many workers were seen lately, failure groups with their
---          sizes, at most 1000, and limits, at most 100: the name, the definition, how many slots
---          are taken, how many jobs are parked
+-- Returns  an array: the time; how many queues there are; the names of those wanted, and the
+--          max-concurrency of each; the names of paused queues; for each of those wanted that has
+--          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
+--          and oldest in milliseconds; for each with statistics {name, retries, failed, failures,
+--          expired, wait, run}, the last two as fields and values; the keys that are damaged, whose
+--          figures are nil; and with more how many workers were seen lately, failure groups with
+--          their sizes, at most 1000, and limits, at most 100: the name, the definition, how many
+--          slots are taken, how many jobs are parked
 -- Errors   Overview()
--- Cost     12 commands; 1 a queue unless all have the same parts, 1 for each part that a queue has,
---          2 more if jobs wait, 1 each if some run or are scheduled, up to 2 for what is due, and for
---          priorities as latency; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
+-- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
+--          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
+--          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
 -- Repeat   safe
 -- Needs    exists hget hgetall hmget llen smembers time zcard zcount zrange zrevrange zrevrangebyscore
 
@@ -30,9 +31,6 @@
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100
 
--- The parts of a queue, those first that most queues have.
-local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
-
 local damaged = {}
 
 -- A reply, or false if it is the error of a damaged key, which is noted.
@@ -44,21 +42,44 @@ local function sound(reply, key)
   return reply
 end
 
--- The waiting jobs of most queues have one priority and are in the order of their ages, as the first
--- and the last score tell. Returns since when the first waits, or nil if this is another queue.
+-- Where the jobs of a priority begin that take turns, as text: to write a number costs more than
+-- most commands that it is given to.
+local turns = {}
+
+-- The priority of the job at a place of work, and since when it waits, if its score tells.
+local function told_by_score(work, place)
+  local score = finite(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+  local priority = score and math.ceil(score)
+  local at = score and (priority - score) * 10000000000
+  if score and score <= priority - NO_TIME and score > priority - TURNS and at <= now + 1 then
+    return priority, at
+  end
+end
+
+-- Since when the oldest of some waiting jobs waits, as the first score of each priority tells if
+-- all jobs are in the order of their ages, which they are in most queues. Otherwise nil.
 local function first_of_all(work, waiting)
-  local score = finite(call('zrevrange', work, 0, 0, 'WITHSCORES')[2], math.huge)
-  local last = waiting > 1 and finite(call('zrange', work, 0, 0, 'WITHSCORES')[2], 0) or score
-  local priority = math.ceil(score)
-  local at = (priority - score) * 10000000000
-  if score <= priority - NO_TIME and last > priority - TURNS and at <= now + 1 then
-    return at
+  local since, rank, place = now, 0, '0'
+  for _ = 1, MAX_BANDS do
+    local priority, at = told_by_score(work, place)
+    if not priority then
+      return nil
+    end
+    since, rank = math.min(since, at), rank + 1
+    if rank < waiting then
+      turns[priority] = turns[priority] or exact(priority - TURNS)
+      rank = waiting - call('zcount', work, '-inf', turns[priority])
+    end
+    if rank == waiting then
+      return since
+    end
+    place = exact(rank)
   end
 end
 
 -- Since when the oldest of some waiting jobs waits.
-local function waiting_since(queue, waiting)
-  local at = first_of_all(queue_key(queue, 'work'), waiting)
+local function waiting_since(queue, work, waiting)
+  local at = first_of_all(work, waiting)
   if at then
     return at
   end
@@ -72,77 +93,86 @@ end
 
 -- When the first job of a part of a queue falls due, or fell due.
 local function first_due(key)
-  return finite(call('zrange', key, 0, 0, 'WITHSCORES')[2], math.huge)
+  return finite(call('zrange', key, '0', '0', 'WITHSCORES')[2], math.huge)
 end
 
 local function size_of(key)
   return sound(try('zcard', key), key)
 end
 
--- Which parts any of the queues have, and whether each of the queues has all of these. In most
--- namespaces, no queue has some of them.
-local function parts_of(queues)
-  local there, all_have = {}, true
-  for _, part in ipairs(PARTS) do
-    local keys = {}
-    for i = 1, #queues do
-      keys[i] = queue_key(queues[i], part)
-    end
-    local found = call('exists', unpack(keys))
-    if found > 0 then
-      there[#there + 1] = part
-      all_have = all_have and found == #queues
-    end
-  end
-  return there, all_have
-end
-
--- The sizes of a queue's parts, of those that it may have. They are asked for until all that there
--- are have been found.
-local function sizes_of(queue, there, all_have)
-  local sizes, keys = {work = 0, locks = 0, scheduled = 0, recur = 0, depends = 0}, {}
-  for i = 1, #there do
-    keys[i] = queue_key(queue, there[i])
-  end
-  local left = (all_have or #keys == 0) and #keys or call('exists', unpack(keys))
+-- The sizes of the parts of a queue, by their keys. They are asked for until all that there are
+-- have been found.
+local function sizes_of(keys, left)
+  local sizes = {0, 0, 0, 0, 0}
   for i = 1, #keys do
     if left == 0 then
       break
     end
-    local size = size_of(keys[i])
-    sizes[there[i]] = size
-    if size ~= 0 then
+    sizes[i] = size_of(keys[i])
+    if sizes[i] ~= 0 then
       left = left - 1
     end
   end
-  return sizes
+  return unpack(sizes)
 end
 
-local function queue_figures(queue, paused, max, sizes)
-  local waiting, held, ahead = sizes.work, sizes.locks, sizes.scheduled
-  local repeated = sizes.recur
+-- Adds the figures of a queue, at a place in the list of queues, that has some of its parts.
+local function add_figures(found, at, queue, keys, parts)
+  local work, locks, scheduled, recur = unpack(keys)
+  local waiting, held, ahead, repeated, dependent = sizes_of(keys, parts)
   local stalled, due = held, 0
   if held and held > 0 then
-    stalled = call('zcount', queue_key(queue, 'locks'), 0, stamp)
+    stalled = call('zcount', locks, '0', stamp)
   end
   if ahead and ahead > 0 then
-    due = call('zcount', queue_key(queue, 'scheduled'), '-inf', stamp)
+    due = call('zcount', scheduled, '-inf', stamp)
   end
   local since = now
   if waiting and waiting > 0 then
-    since = math.min(since, waiting_since(queue, waiting))
+    since = math.min(since, waiting_since(queue, work, waiting))
   end
   if due > 0 then
-    since = math.min(since, first_due(queue_key(queue, 'scheduled')))
+    since = math.min(since, first_due(scheduled))
   end
   if repeated and repeated > 0 then
-    since = math.min(since, first_due(queue_key(queue, 'recur')))
+    since = math.min(since, first_due(recur))
   end
-  return {
-    queue, paused, max, waiting and waiting + due, held and held - stalled, stalled,
-    ahead and ahead - due, sizes.depends, repeated,
-    waiting and ahead and repeated and math.floor((now - since) * 1000),
-  }
+  local n = #found
+  found[n + 1], found[n + 2] = at, waiting and waiting + due
+  found[n + 3], found[n + 4] = held and held - stalled, stalled
+  found[n + 5], found[n + 6], found[n + 7] = ahead and ahead - due, dependent, repeated
+  found[n + 8] = waiting and ahead and repeated and math.floor((now - since) * 1000)
+end
+
+-- The figures of the queues that have any jobs. Most have none, and most of the cost of an overview
+-- would be to say so.
+local function all_figures(queues)
+  local found = {}
+  for i = 1, #queues do
+    local key = queue_key(queues[i], '')
+    local keys = {
+      key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur', key .. 'depends',
+    }
+    local parts = call('exists', unpack(keys))
+    if parts > 0 then
+      add_figures(found, i, queues[i], keys, parts)
+    end
+  end
+  return found
+end
+
+local function most_running(queues)
+  local fields = {}
+  for i = 1, #queues do
+    fields[i] = queues[i] .. '-max-concurrency'
+  end
+  local config = prefix .. 'config'
+  return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
+end
+
+local function paused_queues()
+  local key = prefix .. 'paused_queues'
+  return sound(try('smembers', key), key) or none
 end
 
 -- The queues from offset on: those that are listed in queues, then those of x:queues.
@@ -160,29 +190,6 @@ local function queue_names(offset, count)
     end
   end
   return found, here + there
-end
-
-local function all_figures(queues)
-  if #queues == 0 then
-    return none
-  end
-  local config, pauses = prefix .. 'config', prefix .. 'paused_queues'
-  local fields, paused, found = {}, {}, {}
-  for i = 1, #queues do
-    fields[i] = queues[i] .. '-max-concurrency'
-  end
-  local max = sound(try('hmget', config, unpack(fields)), config) or none
-  local stopped = sound(try('smembers', pauses), pauses)
-  for _, queue in ipairs(stopped or none) do
-    paused[queue] = 1
-  end
-  local there, all_have = parts_of(queues)
-  for i = 1, #queues do
-    local queue = queues[i]
-    found[i] = queue_figures(queue, stopped and (paused[queue] or 0), max[i] or '',
-      sizes_of(queue, there, all_have))
-  end
-  return found
 end
 
 local function day_figures(queue)
@@ -242,13 +249,14 @@ for i = 5, #ARGV do
   named('Overview', 'queue', ARGV[i])
 end
 local queues, total = queue_names(offset, count)
-local figures, days = all_figures(queues), {}
-for i = 5, #ARGV do
-  days[i - 4] = day_figures(ARGV[i])
-end
-if not more then
-  return {stamp, total, figures, days, damaged}
-end
-return {
-  stamp, total, figures, days, damaged, workers_seen(), group_sizes(), limit_figures(),
+local found = {
+  stamp, total, queues, most_running(queues), #queues > 0 and paused_queues() or none,
+  all_figures(queues), {}, damaged,
 }
+for i = 5, #ARGV do
+  found[7][i - 4] = day_figures(ARGV[i])
+end
+if more then
+  found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+end
+return found

@@ -26628,7 +26628,7 @@ end
 local function add_waiting(bands, queue)
   local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
   for _ = 0, 16 do
-    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
     local score = finite(head)
     if not head or not score and string.sub(head, 1, 1) == '-' then
       return false
@@ -26636,8 +26636,8 @@ local function add_waiting(bands, queue)
       return true
     elseif not score then
       do
-        local bands, work, from, to, limit = bands, work, '+inf', '+inf', 8
-        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+        local bands, work, from, to, limit = bands, work, '+inf', '+inf', '8'
+        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
         for i = 1, #found, 2 do
           local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
           add_wait(bands, priority, at)
@@ -26650,8 +26650,8 @@ local function add_waiting(bands, queue)
         local bands, work, priority, score = bands, work, priority, score
         if score > priority - NO_TIME then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), 8
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), '8'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -26660,8 +26660,8 @@ local function add_waiting(bands, queue)
         end
         if score > priority - TURNS then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), 1
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), '1'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -26669,8 +26669,8 @@ local function add_waiting(bands, queue)
           end
         end
         do
-          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), 1
-          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), '1'
+          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
           for i = 1, #found, 2 do
             local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
             add_wait(bands, priority, at)
@@ -31938,7 +31938,7 @@ end
 local function add_waiting(bands, queue)
   local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
   for _ = 0, 16 do
-    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
     local score = finite(head)
     if not head or not score and string.sub(head, 1, 1) == '-' then
       return false
@@ -31946,8 +31946,8 @@ local function add_waiting(bands, queue)
       return true
     elseif not score then
       do
-        local bands, work, from, to, limit = bands, work, '+inf', '+inf', 8
-        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+        local bands, work, from, to, limit = bands, work, '+inf', '+inf', '8'
+        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
         for i = 1, #found, 2 do
           local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
           add_wait(bands, priority, at)
@@ -31960,8 +31960,8 @@ local function add_waiting(bands, queue)
         local bands, work, priority, score = bands, work, priority, score
         if score > priority - NO_TIME then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), 8
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), '8'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -31970,8 +31970,8 @@ local function add_waiting(bands, queue)
         end
         if score > priority - TURNS then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), 1
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), '1'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -31979,8 +31979,8 @@ local function add_waiting(bands, queue)
           end
         end
         do
-          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), 1
-          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), '1'
+          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
           for i = 1, #found, 2 do
             local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
             add_wait(bands, priority, at)
@@ -31995,7 +31995,6 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
-local PARTS = {'work', 'locks', 'scheduled', 'recur', 'depends'}
 local damaged = {}
 local function sound(reply, key)
   if type(reply) == 'table' and reply.err then
@@ -32004,17 +32003,35 @@ local function sound(reply, key)
   end
   return reply
 end
-local function first_of_all(work, waiting)
-  local score = finite(call('zrevrange', work, 0, 0, 'WITHSCORES')[2], math.huge)
-  local last = waiting > 1 and finite(call('zrange', work, 0, 0, 'WITHSCORES')[2], 0) or score
-  local priority = math.ceil(score)
-  local at = (priority - score) * 10000000000
-  if score <= priority - NO_TIME and last > priority - TURNS and at <= now + 1 then
-    return at
+local turns = {}
+local function told_by_score(work, place)
+  local score = finite(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+  local priority = score and math.ceil(score)
+  local at = score and (priority - score) * 10000000000
+  if score and score <= priority - NO_TIME and score > priority - TURNS and at <= now + 1 then
+    return priority, at
   end
 end
-local function waiting_since(queue, waiting)
-  local at = first_of_all(prefix .. 'q:' .. queue .. '-work', waiting)
+local function first_of_all(work, waiting)
+  local since, rank, place = now, 0, '0'
+  for _ = 1, 16 do
+    local priority, at = told_by_score(work, place)
+    if not priority then
+      return nil
+    end
+    since, rank = math.min(since, at), rank + 1
+    if rank < waiting then
+      turns[priority] = turns[priority] or string.format('%.17g', (priority - TURNS))
+      rank = waiting - call('zcount', work, '-inf', turns[priority])
+    end
+    if rank == waiting then
+      return since
+    end
+    place = string.format('%.17g', rank)
+  end
+end
+local function waiting_since(queue, work, waiting)
+  local at = first_of_all(work, waiting)
   if at then
     return at
   end
@@ -32028,86 +32045,71 @@ end
 local function size_of(key)
   return sound(try('zcard', key), key)
 end
-local function parts_of(queues)
-  local there, all_have = {}, true
-  for _, part in ipairs(PARTS) do
-    local keys = {}
-    for i = 1, #queues do
-      keys[i] = prefix .. 'q:' .. queues[i] .. '-' .. part
-    end
-    local found = call('exists', unpack(keys))
-    if found > 0 then
-      there[#there + 1] = part
-      all_have = all_have and found == #queues
-    end
-  end
-  return there, all_have
-end
-local function sizes_of(queue, there, all_have)
-  local sizes, keys = {work = 0, locks = 0, scheduled = 0, recur = 0, depends = 0}, {}
-  for i = 1, #there do
-    keys[i] = prefix .. 'q:' .. queue .. '-' .. there[i]
-  end
-  local left = (all_have or #keys == 0) and #keys or call('exists', unpack(keys))
-  for i = 1, #keys do
-    if left == 0 then
-      break
-    end
-    local size = sound(try('zcard', keys[i]), keys[i])
-    sizes[there[i]] = size
-    if size ~= 0 then
-      left = left - 1
-    end
-  end
-  return sizes
-end
-local function queue_figures(queue, paused, max, sizes)
-  local waiting, held, ahead = sizes.work, sizes.locks, sizes.scheduled
-  local repeated = sizes.recur
-  local stalled, due = held, 0
-  if held and held > 0 then
-    stalled = call('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp)
-  end
-  if ahead and ahead > 0 then
-    due = call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp)
-  end
-  local since = now
-  if waiting and waiting > 0 then
-    since = math.min(since, waiting_since(queue, waiting))
-  end
-  if due > 0 then
-    since = math.min(since, finite(call('zrange', (prefix .. 'q:' .. queue .. '-scheduled'), 0, 0, 'WITHSCORES')[2], math.huge))
-  end
-  if repeated and repeated > 0 then
-    since = math.min(since, finite(call('zrange', (prefix .. 'q:' .. queue .. '-recur'), 0, 0, 'WITHSCORES')[2], math.huge))
-  end
-  return {
-    queue, paused, max, waiting and waiting + due, held and held - stalled, stalled,
-    ahead and ahead - due, sizes.depends, repeated,
-    waiting and ahead and repeated and math.floor((now - since) * 1000),
-  }
-end
 local function all_figures(queues)
-  if #queues == 0 then
-    return none
+  local found = {}
+  for i = 1, #queues do
+    local key = prefix .. 'q:' .. queues[i] .. '-'
+    local keys = {
+      key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur', key .. 'depends',
+    }
+    local parts = call('exists', unpack(keys))
+    if parts > 0 then
+      do
+        local found, at, queue, keys, parts = found, i, queues[i], keys, parts
+        local work, locks, scheduled, recur = unpack(keys)
+        local waiting, held, ahead, repeated, dependent
+        do
+          local keys, left = keys, parts
+          local sizes = {0, 0, 0, 0, 0}
+          for i = 1, #keys do
+            if left == 0 then
+              break
+            end
+            sizes[i] = sound(try('zcard', keys[i]), keys[i])
+            if sizes[i] ~= 0 then
+              left = left - 1
+            end
+          end
+          waiting, held, ahead, repeated, dependent = unpack(sizes)
+        end
+        local stalled, due = held, 0
+        if held and held > 0 then
+          stalled = call('zcount', locks, '0', stamp)
+        end
+        if ahead and ahead > 0 then
+          due = call('zcount', scheduled, '-inf', stamp)
+        end
+        local since = now
+        if waiting and waiting > 0 then
+          since = math.min(since, waiting_since(queue, work, waiting))
+        end
+        if due > 0 then
+          since = math.min(since, finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge))
+        end
+        if repeated and repeated > 0 then
+          since = math.min(since, finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge))
+        end
+        local n = #found
+        found[n + 1], found[n + 2] = at, waiting and waiting + due
+        found[n + 3], found[n + 4] = held and held - stalled, stalled
+        found[n + 5], found[n + 6], found[n + 7] = ahead and ahead - due, dependent, repeated
+        found[n + 8] = waiting and ahead and repeated and math.floor((now - since) * 1000)
+      end
+    end
   end
-  local config, pauses = prefix .. 'config', prefix .. 'paused_queues'
-  local fields, paused, found = {}, {}, {}
+  return found
+end
+local function most_running(queues)
+  local fields = {}
   for i = 1, #queues do
     fields[i] = queues[i] .. '-max-concurrency'
   end
-  local max = sound(try('hmget', config, unpack(fields)), config) or none
-  local stopped = sound(try('smembers', pauses), pauses)
-  for _, queue in ipairs(stopped or none) do
-    paused[queue] = 1
-  end
-  local there, all_have = parts_of(queues)
-  for i = 1, #queues do
-    local queue = queues[i]
-    found[i] = queue_figures(queue, stopped and (paused[queue] or 0), max[i] or '',
-      sizes_of(queue, there, all_have))
-  end
-  return found
+  local config = prefix .. 'config'
+  return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
+end
+local function paused_queues()
+  local key = prefix .. 'paused_queues'
+  return sound(try('smembers', key), key) or none
 end
 local function day_figures(queue)
   local day = (now - now % 86400)
@@ -32193,16 +32195,17 @@ do
   end
   queues, total = found, here + there
 end
-local figures, days = all_figures(queues), {}
-for i = 5, #ARGV do
-  days[i - 4] = day_figures(ARGV[i])
-end
-if not more then
-  return {stamp, total, figures, days, damaged}
-end
-return {
-  stamp, total, figures, days, damaged, workers_seen(), group_sizes(), limit_figures(),
+local found = {
+  stamp, total, queues, most_running(queues), #queues > 0 and paused_queues() or none,
+  all_figures(queues), {}, damaged,
 }
+for i = 5, #ARGV do
+  found[7][i - 4] = day_figures(ARGV[i])
+end
+if more then
+  found[9], found[10], found[11] = workers_seen(), group_sizes(), limit_figures()
+end
+return found
 elseif command == 'pause' then
 local call = redis.call
 local prefix = KEYS[1]

@@ -32,9 +32,9 @@ type Options struct {
 	// Defaults to 200.
 	MaxQueues int
 
-	// QueuesAtOnce is how many queues a scrape reads, but at least half of them. With more queues,
-	// each scrape reads those that the one before did not, so that no figure of a queue is older
-	// than the scrape before. A scrape reads all queues if some are new or gone.
+	// QueuesAtOnce is how many queues a scrape reads, but at least a quarter of them. With more
+	// queues, each scrape reads those that were read longest ago, so that four scrapes read all, and
+	// shows the others as they were. A scrape reads all queues if some are new or gone.
 	//
 	// Defaults to 50. The value -1 means that each scrape reads all queues.
 	QueuesAtOnce int

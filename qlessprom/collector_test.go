@@ -384,25 +384,37 @@ func TestScrapesShareAReadAndItsAge(t *testing.T) {
 	require.Equal(t, 3, calls, "the overview, the first statistics, the schedules")
 }
 
-// What docs/metrics.md says of the cost.
+// What docs/metrics.md says of the cost, as a number of commands.
 func TestCommandsThatAScrapeCosts(t *testing.T) {
-	e := newEnv(t)
-	const queues = 200
-	for i := range queues {
-		name := fmt.Sprint("q", i)
-		e.put(name)
-		e.put(name)
-		e.put(name, qless.Delay(time.Hour))
-		e.pop(name)
+	const queues, withStats = 200, 25
+	const idleQueue, busyQueue, stats = 1, 1 + 3 + 4, 4
+	const overview, withoutQueues, schedules = 9, 6, 2
+	for _, busy := range []int{0, 50, queues} {
+		t.Run(fmt.Sprint(busy, " are busy"), func(t *testing.T) {
+			e := newEnv(t)
+			for i := range queues {
+				e.makeIdle(fmt.Sprint("q", i))
+			}
+			for i := range busy {
+				e.makeBusy(fmt.Sprint("q", i*queues/busy))
+			}
+			scripts := 0
+			client := e.client(qless.WithObserver(func(context.Context, qless.Call) { scripts++ }))
+			c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1})
+			cost := func() int { return len(e.server.Commands(t, func() { gather(t, c) })) }
+
+			all := (queues-busy)*idleQueue + busy*busyQueue
+			require.Equal(t, overview+all+withoutQueues+withStats*stats+schedules, cost())
+			require.Equal(t, 3, scripts)
+			const scrapes = 4 // read all
+			later := 0
+			for range scrapes {
+				later += cost()
+			}
+			require.Equal(t, all+scrapes*(overview+withStats*stats+schedules), later)
+			require.Equal(t, 3+2*scrapes, scripts)
+		})
 	}
-	scripts := 0
-	client := e.client(qless.WithObserver(func(context.Context, qless.Call) { scripts++ }))
-	c := qlessprom.NewCollector(client, qlessprom.Options{MaxAge: -1})
-	gather(t, c)
-	scripts = 0
-	commands := e.server.Commands(t, func() { gather(t, c) })
-	require.LessOrEqual(t, len(commands), queues/2*8+25*4+30)
-	require.Equal(t, 2, scripts)
 }
 
 // waiting returns how many jobs wait in each queue, as a scrape tells it.
@@ -430,38 +442,47 @@ func waiting(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return found
 }
 
-func TestNoFigureOfAQueueIsOlderThanTheScrapeBefore(t *testing.T) {
-	for name, atOnce := range map[string]int{"the default": 0, "many": 100, "all": -1} {
+func TestAScrapeReadsTheQueuesThatWereReadLongestAgo(t *testing.T) {
+	for name, test := range map[string]struct {
+		atOnce, queues int // of the option, and in the namespace
+		age            int // how many scrapes old the oldest figures are
+	}{
+		"a few":              {0, 49, 0},
+		"the default":        {0, 121, 2},
+		"at least a quarter": {10, 121, 3},
+		"half":               {61, 121, 1},
+		"all":                {-1, 121, 0},
+	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
-			const queues = 121
 			putAll := func() {
-				for i := range queues {
+				for i := range test.queues {
 					e.put(fmt.Sprint("q", i))
 				}
 			}
 			putAll()
-			c := e.collector(qlessprom.Options{QueuesAtOnce: atOnce})
-			for puts := 1; puts <= 4; puts++ {
-				figures := waiting(t, c)
-				require.Len(t, figures, queues)
-				fresh := 0
-				for queue, jobs := range figures {
-					require.Contains(t, []float64{float64(puts), float64(puts - 1)}, jobs, queue)
-					if jobs == float64(puts) {
-						fresh++
-					}
-				}
-				switch {
-				case atOnce == -1 || puts == 1:
-					require.Equal(t, queues, fresh)
-				case atOnce == 0:
-					require.InDelta(t, queues/2, fresh, 1)
-				}
+			c := e.collector(qlessprom.Options{QueuesAtOnce: test.atOnce})
+			require.Equal(t, map[int]int{0: test.queues}, ages(waiting(t, c), 1))
+			for puts := 2; puts <= 6; puts++ {
 				putAll()
+				found := ages(waiting(t, c), puts)
+				for age := range found {
+					require.LessOrEqual(t, age, min(test.age, puts-1))
+				}
+				require.Len(t, found, 1+min(test.age, puts-1))
 			}
 		})
 	}
+}
+
+// ages returns how many queues have figures of each age, in scrapes, if each scrape comes after a put
+// into all queues.
+func ages(waiting map[string]float64, puts int) map[int]int {
+	found := map[int]int{}
+	for _, jobs := range waiting {
+		found[puts-int(jobs)]++
+	}
+	return found
 }
 
 func TestAScrapeReadsAllQueuesIfSomeAreNewOrGone(t *testing.T) {

@@ -7,16 +7,19 @@ import (
 )
 
 // turns are the figures of all queues, as they were read last, in the order in which the queues
-// were first seen. Of many queues, a scrape reads one half, and the next one the other half.
+// were first seen. Of many queues, each scrape reads a part.
 type turns struct {
 	queues []qless.QueueOverview
 	from   int // the first that the next scrape reads
 }
 
+// maxTurns is in how many scrapes all queues are read.
+const maxTurns = 4
+
 // next returns which queues to read: the first one, and how many.
 func (t *turns) next(atOnce int) (from, count int) {
 	known := len(t.queues)
-	atOnce = max(atOnce, (known+1)/2)
+	atOnce = max(atOnce, (known+maxTurns-1)/maxTurns)
 	if known <= atOnce {
 		t.from = 0
 		return 0, maxQueuesRead

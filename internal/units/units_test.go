@@ -19,6 +19,23 @@ func TestAgesHaveTwoUnits(t *testing.T) {
 	}
 }
 
+func TestDurationsHaveAtMostTwoUnits(t *testing.T) {
+	for d, text := range map[time.Duration]string{
+		0:                              "0s",
+		250 * time.Microsecond:         "250µs",
+		850 * time.Millisecond:         "850ms",
+		time.Second:                    "1s",
+		2500 * time.Millisecond:        "2.5s",
+		59 * time.Second:               "59s",
+		5*time.Minute + 12*time.Second: "5m12s",
+		time.Hour:                      "1h",
+		76*time.Hour + 59*time.Minute:  "3d4h",
+		-time.Minute:                   "-1m",
+	} {
+		require.Equal(t, text, units.Duration(d))
+	}
+}
+
 func TestRatesAreShort(t *testing.T) {
 	for want, r := range map[string]float64{"-": 0, "0.2": 0.2, "9.9": 9.94, "1234": 1234.2} {
 		require.Equal(t, want, units.Rate(r))

@@ -77,7 +77,7 @@ end
 local function add_waiting(bands, queue)
   local work, from = prefix .. 'q:' .. queue .. '-work', '+inf'
   for _ = 0, 16 do
-    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
     local score = finite(head)
     if not head or not score and string.sub(head, 1, 1) == '-' then
       return false
@@ -85,8 +85,8 @@ local function add_waiting(bands, queue)
       return true
     elseif not score then
       do
-        local bands, work, from, to, limit = bands, work, '+inf', '+inf', 8
-        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+        local bands, work, from, to, limit = bands, work, '+inf', '+inf', '8'
+        local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
         for i = 1, #found, 2 do
           local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
           add_wait(bands, priority, at)
@@ -99,8 +99,8 @@ local function add_waiting(bands, queue)
         local bands, work, priority, score = bands, work, priority, score
         if score > priority - NO_TIME then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), 8
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', score), '(' .. string.format('%.17g', (priority - NO_TIME)), '8'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -109,8 +109,8 @@ local function add_waiting(bands, queue)
         end
         if score > priority - TURNS then
           do
-            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), 1
-            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+            local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - NO_TIME)), '(' .. string.format('%.17g', (priority - TURNS)), '1'
+            local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
             for i = 1, #found, 2 do
               local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
               add_wait(bands, priority, at)
@@ -118,8 +118,8 @@ local function add_waiting(bands, queue)
           end
         end
         do
-          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), 1
-          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+          local bands, work, from, to, limit = bands, work, string.format('%.17g', (priority - TURNS)), '(' .. string.format('%.17g', (priority - 1)), '1'
+          local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
           for i = 1, #found, 2 do
             local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
             add_wait(bands, priority, at)

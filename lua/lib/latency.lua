@@ -6,7 +6,7 @@
 local MAX_BANDS = 16
 
 -- How many jobs whose scores don't tell are read in each priority.
-local MAX_READ = 8
+local MAX_READ = '8'
 
 -- More than any score but that of jobs that were timed out.
 local LARGEST = 2 ^ 53
@@ -41,7 +41,7 @@ end
 
 -- Adds at most limit jobs of work, the first of those up to a score, down to another one.
 local function add_some(bands, work, from, to, limit)
-  local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', 0, limit)
+  local found = call('zrevrangebyscore', work, from, to, 'WITHSCORES', 'LIMIT', '0', limit)
   for i = 1, #found, 2 do
     local at, priority = since_when(found[i], finite(found[i + 1], math.huge))
     add_wait(bands, priority, at)
@@ -55,16 +55,16 @@ local function add_band(bands, work, priority, score)
     add_some(bands, work, exact(score), '(' .. exact(priority - NO_TIME), MAX_READ)
   end
   if score > priority - TURNS then
-    add_some(bands, work, exact(priority - NO_TIME), '(' .. exact(priority - TURNS), 1)
+    add_some(bands, work, exact(priority - NO_TIME), '(' .. exact(priority - TURNS), '1')
   end
-  add_some(bands, work, exact(priority - TURNS), '(' .. exact(priority - 1), 1)
+  add_some(bands, work, exact(priority - TURNS), '(' .. exact(priority - 1), '1')
 end
 
 -- Adds the first jobs of each priority in work. Returns whether there are more priorities.
 local function add_waiting(bands, queue)
   local work, from = queue_key(queue, 'work'), '+inf'
   for _ = 0, MAX_BANDS do
-    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    local head = call('zrevrangebyscore', work, from, '-inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
     local score = finite(head)
     if not head or not score and string.sub(head, 1, 1) == '-' then
       return false

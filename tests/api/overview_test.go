@@ -153,6 +153,31 @@ func TestTheOldestJobInAnOverviewIsThatOfTheLatency(t *testing.T) {
 			require.NoError(e.t, errOf(e.Queue("q").Recur(e.t.Context(), "K", nil, time.Hour)))
 			e.clock.Advance(minute)
 		},
+		"of several priorities": func(e *env) {
+			for priority := range 3 {
+				e.put("q", qless.Priority(priority-1))
+				e.put("q", qless.Priority(priority-1))
+				e.clock.Advance(minute)
+			}
+		},
+		"of more priorities than are read": func(e *env) {
+			for priority := range 20 {
+				e.put("q", qless.Priority(priority))
+				e.clock.Advance(minute)
+			}
+		},
+		"that takes turns, below another priority": func(e *env) {
+			e.put("q", qless.Fair("a"))
+			e.clock.Advance(minute)
+			e.put("q", qless.Priority(2))
+		},
+		"that was released, below another priority": func(e *env) {
+			e.put("q")
+			e.clock.Advance(minute)
+			job := e.pop("q")
+			e.put("q", qless.Priority(2))
+			require.NoError(e.t, job.Release(e.t.Context(), 0))
+		},
 		"of a queue that has none": func(e *env) {
 			e.put("q")
 			e.pop("q")
@@ -230,8 +255,8 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	cost := func(query qless.OverviewQuery) int {
 		return len(e.server.Commands(t, func() { require.NoError(t, errOf(e.Overview(ctx, query))) }))
 	}
-	empty := cost(qless.OverviewQuery{})
-	require.LessOrEqual(t, empty, 9)
+	const none, withQueues = 6, 9
+	require.Equal(t, none, cost(qless.OverviewQuery{}))
 	const queues = 40
 	for i := range queues {
 		name := fmt.Sprint("q", i)
@@ -245,9 +270,15 @@ func TestCommandsThatAnOverviewCosts(t *testing.T) {
 	}
 	e.fail("q0", "g")
 	require.NoError(t, e.Limit("l").Set(ctx, qless.LimitConfig{Rate: 1, Per: time.Second}))
-	require.InDelta(t, empty+3+5+queues*(4+3)+queues, cost(qless.OverviewQuery{}), 4)
+	const busy, idle, group, limit, stats = 1 + 3 + 3, 1, 1, 2, 4
+	require.Equal(t, withQueues+queues*(busy+idle)+group+limit, cost(qless.OverviewQuery{}))
 	names := []string{"q1", "q2", "q3"}
-	require.InDelta(t, empty+3+3*4, cost(qless.OverviewQuery{Queues: -1, StatsOf: names}), 4)
+	require.Equal(t, none+group+limit+3*stats, cost(qless.OverviewQuery{Queues: -1, StatsOf: names}))
+
+	e.put("q0")
+	require.Equal(t, busy+1, cost(qless.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
+	e.put("q0", qless.Priority(3))
+	require.Equal(t, busy+3, cost(qless.OverviewQuery{From: queues, Queues: 1})-withQueues-group-limit)
 }
 
 func TestAnOverviewIsReadInPages(t *testing.T) {

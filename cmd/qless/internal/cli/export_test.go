@@ -24,6 +24,3 @@ func StopClock(text string) {
 func Root() *cobra.Command {
 	return (&app{out: io.Discard, err: io.Discard}).root()
 }
-
-// Short tells a duration.
-func Short(d time.Duration) string { return short(d) }

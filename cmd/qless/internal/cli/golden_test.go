@@ -3,11 +3,6 @@ package cli_test
 import (
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/qless/qless-go/cmd/qless/internal/cli"
 )
 
 func TestWhatIsPrinted(t *testing.T) {
@@ -38,22 +33,5 @@ func TestWhatIsPrinted(t *testing.T) {
 		"worker_show":     "worker show test-worker",
 	} {
 		golden(t, name+".txt", e.ok(strings.Fields(words)...))
-	}
-}
-
-func TestDurationsHaveTwoUnits(t *testing.T) {
-	for d, text := range map[time.Duration]string{
-		0:                              "0s",
-		250 * time.Microsecond:         "250µs",
-		850 * time.Millisecond:         "850ms",
-		time.Second:                    "1s",
-		2500 * time.Millisecond:        "2.5s",
-		59 * time.Second:               "59s",
-		5*time.Minute + 12*time.Second: "5m12s",
-		time.Hour:                      "1h",
-		76*time.Hour + 59*time.Minute:  "3d4h",
-		-time.Minute:                   "-1m",
-	} {
-		require.Equal(t, text, cli.Short(d))
 	}
 }

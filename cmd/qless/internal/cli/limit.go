@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
 )
 
 func (a *app) limitCommand() *cobra.Command {
@@ -55,7 +56,7 @@ func rateOf(c qless.LimitConfig) string {
 	if c.Rate == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d in %s", c.Rate, short(c.Per))
+	return fmt.Sprintf("%d in %s", c.Rate, units.Duration(c.Per))
 }
 
 func (a *app) limitShowCommand() *cobra.Command {
@@ -201,7 +202,7 @@ func (a *app) holdLimit(ctx context.Context, limit *qless.Limit, d time.Duration
 		if !a.goOn("end the hold of %s", limit.Name()) {
 			return nil
 		}
-	} else if goOn, err := a.confirm("hold " + limit.Name() + " for " + short(d)); !goOn {
+	} else if goOn, err := a.confirm("hold " + limit.Name() + " for " + units.Duration(d)); !goOn {
 		return err
 	}
 	return limit.Hold(ctx, d)

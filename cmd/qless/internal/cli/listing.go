@@ -9,6 +9,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/internal/units"
 )
 
 // rangeFlags say which part of a list is printed.
@@ -157,13 +158,13 @@ func remarks(job qless.JobSummary) string {
 		parts = append(parts, fmt.Sprintf(format, values...))
 	}
 	if job.Interval > 0 {
-		add("every %s", short(job.Interval))
+		add("every %s", units.Duration(job.Interval))
 	}
 	switch {
 	case job.ParkedBy != "":
 		add("waits for limit %s", job.ParkedBy)
 	case job.IsDue:
-		add("due since %s", short(now().Sub(job.Due)))
+		add("due since %s", units.Duration(now().Sub(job.Due)))
 	case !job.Due.IsZero():
 		add("due %s", since(job.Due))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/units"
 )
 
 func (a *app) queueCommand() *cobra.Command {
@@ -179,12 +180,12 @@ func (d queueDetails) table() *table {
 		}
 	}
 	t.add("next due", since(d.Latency.NextDue))
-	t.add("locks last", short(inSeconds(d.Heartbeat)))
+	t.add("locks last", units.Duration(inSeconds(d.Heartbeat)))
 	if d.MaxConcurrency > 0 {
 		t.add("runs at most", d.MaxConcurrency)
 	}
 	if d.MaxRate > 0 {
-		t.add("starts at most", fmt.Sprintf("%d in %s", d.MaxRate, short(inSeconds(d.MaxRatePer))))
+		t.add("starts at most", fmt.Sprintf("%d in %s", d.MaxRate, units.Duration(inSeconds(d.MaxRatePer))))
 	}
 	return t
 }

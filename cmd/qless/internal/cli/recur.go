@@ -12,6 +12,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/cmd/qless/internal/text"
+	"github.com/qless/qless-go/internal/units"
 )
 
 func (a *app) recurCommand() *cobra.Command {
@@ -112,7 +113,7 @@ func (a *app) printRecurring(jobs []*qless.RecurringJob, single bool) error {
 		t.add("jid", job.JID)
 		t.add("klass", job.Klass)
 		t.add("queue", job.Queue)
-		t.add("every", short(job.Interval))
+		t.add("every", units.Duration(job.Interval))
 		t.add("jobs so far", job.Count)
 		t.add("priority", job.Priority)
 		t.add("retries", job.Retries)
@@ -188,7 +189,7 @@ func (a *app) putRecurring(
 	if f.jid != "" {
 		options = append(options, qless.JID(f.jid))
 	}
-	if !a.goOn("put a job of klass %s into %s every %s", args[1], args[0], short(f.every)) {
+	if !a.goOn("put a job of klass %s into %s every %s", args[1], args[0], units.Duration(f.every)) {
 		return nil
 	}
 	jid, err := client.Queue(args[0]).Recur(ctx, args[1], data, f.every, options...)

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/qless/qless-go/internal/units"
 )
 
 // since tells how long ago a time is, or in how long it comes.
@@ -17,9 +17,9 @@ func since(t time.Time) string {
 		return "now"
 	}
 	if d < 0 {
-		return "in " + short(-d)
+		return "in " + units.Duration(-d)
 	}
-	return short(d) + " ago"
+	return units.Duration(d) + " ago"
 }
 
 // at tells a time, and how long ago it is.
@@ -30,44 +30,12 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05") + " UTC (" + since(t) + ")"
 }
 
-// short tells a duration in at most two units: 850ms, 12s, 5m12s, 3d4h.
-func short(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < 0:
-		return "-" + short(-d)
-	case d == 0:
-		return "0s"
-	case d < time.Millisecond:
-		return strconv.Itoa(int(d.Microseconds())) + "µs"
-	case d < time.Second:
-		return strconv.Itoa(int(d.Milliseconds())) + "ms"
-	case d < 10*time.Second && d%time.Second >= 100*time.Millisecond:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + "s"
-	case d < time.Hour:
-		return twoUnits(d, time.Minute, "m", time.Second, "s")
-	case d < day:
-		return twoUnits(d, time.Hour, "h", time.Minute, "m")
-	}
-	return twoUnits(d, day, "d", time.Hour, "h")
-}
-
-func twoUnits(d, large time.Duration, l string, small time.Duration, s string) string {
-	text := strconv.Itoa(int(d/large)) + l
-	if rest := d % large / small; rest > 0 {
-		text += strconv.Itoa(int(rest)) + s
-	}
-	return text
-}
-
 // elapsed tells a duration, or nothing if it is zero.
 func elapsed(d time.Duration) string {
 	if d == 0 {
 		return "-"
 	}
-	return short(d)
+	return units.Duration(d)
 }
 
 // list joins texts, or tells that there are none.
