@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/doctor"
 )
 
 // A findData is what was found of what somebody looks for, and where.
@@ -130,7 +130,7 @@ func (s *site) exactly(ctx context.Context, data *findData) string {
 
 // readFind goes through the lists, from a place on, until a page is full or enough was looked at.
 func (s *site) readFind(ctx context.Context, data *findData, next string) error {
-	status, err := s.status(ctx)
+	seen, err := s.seen(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,13 +139,15 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 		return err
 	}
 	if next == "" {
-		data.Named = namedIn(status, data.Query)
+		if data.Named, err = s.namedIn(ctx, seen, data.Query); err != nil {
+			return err
+		}
 	}
 	most, until := maxLooked, time.Now().Add(maxSearch)
 	if data.In == "data" {
 		most = maxLookedWithData
 	}
-	for _, l := range s.legsOf(data, status) {
+	for _, l := range s.legsOf(data, seen) {
 		if at != nil && l.place.compare(*at) < 0 {
 			continue
 		}
@@ -167,7 +169,7 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 }
 
 // maxLegs is in how many lists a request looks.
-const maxLegs = 200
+const maxLegs = 70
 
 func (d *findData) isFull() bool { return len(d.Items) >= pageSize }
 
@@ -271,14 +273,14 @@ func parsePlace(text string) (*place, qless.Cursor, error) {
 }
 
 // legsOf returns the ways to go, in order.
-func (s *site) legsOf(data *findData, status *doctor.Status) []leg {
+func (s *site) legsOf(data *findData, seen *qless.Overview) []leg {
 	var legs []leg
 	if data.Query != "" && (data.In == "" || data.In == "tag") {
 		legs = append(legs, s.tagLeg(data))
 	}
 	if data.In != "tag" {
-		legs = append(legs, s.queueLegs(data, status)...)
-		legs = append(legs, s.failedLegs(data, status)...)
+		legs = append(legs, s.queueLegs(data, seen)...)
+		legs = append(legs, s.failedLegs(data, seen)...)
 		legs = append(legs, s.completeLegs(data)...)
 	}
 	slices.SortStableFunc(legs, func(a, b leg) int { return a.place.compare(b.place) })
@@ -365,12 +367,12 @@ func (d *findData) isInState(job *qless.JobSummary) bool {
 }
 
 // queueLegs goes through the lists of queues.
-func (s *site) queueLegs(data *findData, status *doctor.Status) (legs []leg) {
+func (s *site) queueLegs(data *findData, seen *qless.Overview) (legs []leg) {
 	if data.In == "failure" {
 		return nil
 	}
-	for i := range status.Queues {
-		q := &status.Queues[i]
+	for i := range seen.Queues {
+		q := &seen.Queues[i]
 		if data.Queue != "" && q.Name != data.Queue {
 			continue
 		}
@@ -398,12 +400,11 @@ func (s *site) queueLegs(data *findData, status *doctor.Status) (legs []leg) {
 }
 
 // failedLegs goes through the failure groups.
-func (s *site) failedLegs(data *findData, status *doctor.Status) (legs []leg) {
+func (s *site) failedLegs(data *findData, seen *qless.Overview) (legs []leg) {
 	if data.State != "" && data.State != string(qless.StateFailed) {
 		return nil
 	}
-	for _, group := range status.Failures {
-		name := group.Name
+	for name, jobs := range seen.FailureGroups {
 		find := func(
 			ctx context.Context, filter qless.Filter, after qless.Cursor,
 		) (qless.Finding, error) {
@@ -419,7 +420,7 @@ func (s *site) failedLegs(data *findData, status *doctor.Status) (legs []leg) {
 			})
 		}
 		p := place{kind: kindFailed, name: name}
-		legs = append(legs, data.legsIn(p, "failed in "+name, group.Jobs, find, matches)...)
+		legs = append(legs, data.legsIn(p, "failed in "+name, jobs, find, matches)...)
 	}
 	return legs
 }
@@ -447,22 +448,28 @@ func hasText(text, part string) bool {
 const maxNamed = 20
 
 // namedIn returns the queues, failure groups and workers whose names have a text.
-func namedIn(status *doctor.Status, text string) (all []named) {
+func (s *site) namedIn(
+	ctx context.Context, seen *qless.Overview, text string,
+) (all []named, err error) {
+	if text == "" {
+		return nil, nil
+	}
 	add := func(kind, name string) {
-		if text != "" && hasText(name, text) && len(all) < maxNamed {
+		if hasText(name, text) && len(all) < maxNamed {
 			all = append(all, named{kind, name})
 		}
 	}
-	for i := range status.Queues {
-		add("queues", status.Queues[i].Name)
+	for i := range seen.Queues {
+		add("queues", seen.Queues[i].Name)
 	}
-	for _, group := range status.Failures {
-		add("failures", group.Name)
+	for _, name := range slices.Sorted(maps.Keys(seen.FailureGroups)) {
+		add("failures", name)
 	}
-	for i := range status.Listed {
-		add("workers", status.Listed[i].Name)
+	workers, err := s.listed(ctx)
+	for i := range workers {
+		add("workers", workers[i].Name)
 	}
-	return all
+	return all, err
 }
 
 // FindMore is the URL at which a search goes on.

@@ -78,6 +78,7 @@ func (r *run) do(work func()) {
 		r.site.denials.add(r.Action)
 	}
 	r.site.samples.forget()
+	r.site.groups.forget()
 	r.audit.ended(done)
 	r.site.handler.outcomes.add(done)
 }

@@ -17,7 +17,8 @@ type site struct {
 	samples samples
 	denials denials
 	feed    feed
-	rates   knownRates
+	tallies tallies
+	groups  knownGroups
 }
 
 func newSite(h *Handler, source Source, base string) *site {
