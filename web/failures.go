@@ -47,6 +47,7 @@ type groupRow struct {
 	Sample  string                `json:"sample,omitempty"`  // the jid of that job
 	Klasses []qless.KlassFailures `json:"klasses"`           // of the latest failures
 	Looked  int                   `json:"looked"`            // how many these are
+	Growth  *growing              `json:"growth,omitempty"`
 }
 
 // knownGroups are the groups that were looked into lately.
@@ -104,6 +105,7 @@ func (s *site) readFailures(ctx context.Context, search string, from int) (*fail
 	if err != nil {
 		return nil, err
 	}
+	s.growth.add(sizes{time.Now(), counts})
 	data := &failuresData{Groups: []groupRow{}, Search: search}
 	var all []groupRow
 	for name, jobs := range counts {
@@ -144,6 +146,7 @@ func (s *site) lookInto(ctx context.Context, data *failuresData) error {
 	for i := range data.Groups {
 		known, isKnown := s.groups.get(data.Groups[i].Name)
 		known.Name, known.Jobs = data.Groups[i].Name, data.Groups[i].Jobs
+		known.Growth = s.growth.of(known.Name)
 		data.Groups[i] = known.groupRow
 		data.HasMore = data.HasMore || !isKnown
 	}

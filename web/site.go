@@ -19,6 +19,8 @@ type site struct {
 	feed    feed
 	tallies tallies
 	groups  knownGroups
+	growth  growth
+	days    days
 }
 
 func newSite(h *Handler, source Source, base string) *site {
