@@ -25,6 +25,8 @@ type findData struct {
 	Legs  []legReport        `json:"looked"`
 	Next  string             `json:"next,omitempty"`
 	Named []named            `json:"named,omitempty"`
+
+	most int // how many jobs to find at once
 }
 
 // A legReport says how far a request has looked in a list.
@@ -73,7 +75,7 @@ func (s *site) find(r *http.Request) (*view, error) {
 	query := r.URL.Query()
 	data := &findData{
 		Query: query.Get("q"), In: query.Get("in"), State: query.Get("state"),
-		Queue: query.Get("queue"), Items: []qless.JobSummary{}, Legs: []legReport{},
+		Queue: query.Get("queue"), Items: []qless.JobSummary{}, Legs: []legReport{}, most: pageSize,
 	}
 	v := &view{template: "find", title: "Find", section: "find", data: data, isStill: true}
 	if !data.IsAsked() {
@@ -134,14 +136,20 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 	if err != nil {
 		return err
 	}
-	at, after, err := parsePlace(next)
-	if err != nil {
-		return err
-	}
 	if next == "" {
 		if data.Named, err = s.namedIn(ctx, seen, data.Query); err != nil {
 			return err
 		}
+	}
+	return s.readLegs(ctx, data, seen, next)
+}
+
+func (s *site) readLegs(
+	ctx context.Context, data *findData, seen *qless.Overview, next string,
+) error {
+	at, after, err := parsePlace(next)
+	if err != nil {
+		return err
 	}
 	most, until := maxLooked, time.Now().Add(maxSearch)
 	if data.In == "data" {
@@ -171,7 +179,7 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 // maxLegs is in how many lists a request looks.
 const maxLegs = 70
 
-func (d *findData) isFull() bool { return len(d.Items) >= pageSize }
+func (d *findData) isFull() bool { return len(d.Items) >= d.most }
 
 // walk looks for jobs in a list, and returns at how many it has looked, and where it goes on.
 func (s *site) walk(
@@ -179,7 +187,7 @@ func (s *site) walk(
 ) (looked int, rest qless.Cursor, err error) {
 	for {
 		filter := l.filter
-		filter.Limit = pageSize - len(data.Items)
+		filter.Limit = data.most - len(data.Items)
 		if l.matches != nil {
 			filter.Limit = 100 // of which some match
 		}
