@@ -83,9 +83,11 @@ func TestTheDashboardWorksByKeysAlone(t *testing.T) {
 		require.True(t, value[bool](p, `document.getElementById("keys").open`))
 	})
 	t.Run("g and a letter go to a section", func(t *testing.T) {
-		for key, path := range map[string]string{"w": "/workers", "f": "/failures", "o": "/"} {
-			p.leave(chromedp.Steps(chromedp.KeyEvent("g"), chromedp.KeyEvent(key)))
-			require.Equal(t, path, p.path())
+		for _, section := range []struct{ key, path string }{
+			{"w", "/workers"}, {"f", "/failures"}, {"o", "/"},
+		} {
+			p.leave(chromedp.Steps(chromedp.KeyEvent("g"), chromedp.KeyEvent(section.key)))
+			require.Equal(t, section.path, p.path())
 		}
 	})
 	t.Run("Enter opens a row", func(t *testing.T) {
