@@ -14,6 +14,7 @@ import (
 const focused = `document.activeElement.textContent.trim()`
 
 func TestTheDashboardWorksByKeysAlone(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	for range 6 {
 		b.put("mail", "Send")
@@ -104,6 +105,7 @@ func checked(count int) string {
 }
 
 func TestEachSectionHasAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
 	p := newTab(t, newBoard(t, web.Options{}).url)
 	p.open("/")
 	keys := value[[]string](p, `[...document.querySelectorAll("nav.main a")].map((a) => a.dataset.key || "")`)

@@ -36,6 +36,7 @@ func TestAChangeOnTheServerIsShown(t *testing.T) {
 }
 
 func TestAnUpdateDoesNotDisturb(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	first, second := b.put("mail", "Send"), b.put("mail", "Send")
 	p := newTab(t, b.url)
@@ -87,6 +88,7 @@ func testOpen(p *tab, b *board) {
 }
 
 func TestUpdatesCanBePaused(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
@@ -104,6 +106,7 @@ func TestUpdatesCanBePaused(t *testing.T) {
 }
 
 func TestALostConnectionIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
