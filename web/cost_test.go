@@ -166,8 +166,8 @@ func TestCostOfPages(t *testing.T) {
 		path            string
 		commands, bytes int // at most, of the first look
 	}{
-		{"/", 1700, 300_000},
-		{"/queues", 1700, 300_000},
+		{"/", 1650, 300_000},
+		{"/queues", 1600, 300_000},
 		{"/queues/queue-0", 1000, 60_000},
 		{"/queues/queue-0?list=scheduled", 1000, 60_000},
 		{"/queues/queue-0/why", 900, 40_000},

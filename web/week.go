@@ -14,7 +14,9 @@ import (
 const (
 	weekDays    = 7   // before today
 	weekQueues  = 100 // of how many queues the days are read
-	weekAtOnce  = 10  // how many days of queues are read with each look
+	fewQueues   = 50
+	weekAtOnce  = 5  // how many days of queues are read with each look
+	weekOfFew   = 20 // the same if there are few queues, so that the page costs little anyway
 	weekRefresh = 30 * time.Second
 )
 
@@ -105,6 +107,9 @@ func (d *days) old(queues []string, now time.Time) []queueDay {
 	slices.SortStableFunc(all, func(a, b queueDay) int {
 		return cmp.Compare(d.all[a].at.UnixNano(), d.all[b].at.UnixNano())
 	})
+	if len(queues) <= fewQueues {
+		return part(all, 0, weekOfFew)
+	}
 	return part(all, 0, weekAtOnce)
 }
 
