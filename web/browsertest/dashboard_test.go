@@ -40,7 +40,7 @@ func (b *board) serve(options web.Options, sources ...web.Source) {
 		options.Logger = testkit.Quiet()
 	}
 	if options.Interval == 0 {
-		options.Interval = 200 * time.Millisecond
+		options.Interval = time.Second
 	}
 	handler, err := web.New(options, sources...)
 	require.NoError(b.t, err)
