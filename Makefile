@@ -57,7 +57,7 @@ qlessotel: ## check and test the instrumentation for OpenTelemetry, which is a m
 .PHONY: web-browser
 web-browser: ## check the dashboard in Chromium, which .ci/run leaves out for its length
 	@.ci/install browser || echo "left out: some of the tests in a browser, which lack a tool"
-	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m ./...
+	cd web/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go test -race -timeout 20m -parallel 4 ./...
 
 .PHONY: screenshots
 screenshots: ## take the pictures of the dashboard in docs/images

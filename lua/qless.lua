@@ -39298,15 +39298,15 @@ if minutes > 60 then
     error(area .. '(): ' .. message)
   end
 end
+local head, tail = (#queue .. ':' .. queue .. ':'), ':' .. klass
 local function is_wanted(field)
   if queue ~= '' then
-    local head = (#queue .. ':' .. queue .. ':')
     return string.sub(field, 1, #head) == head
-  elseif klass ~= '' then
-    local length = tonumber(string.match(field, '^(%d+):'))
-    return length and string.sub(field, #tostring(length) + length + 3) == klass
+  elseif string.sub(field, -#tail) ~= tail then
+    return false
   end
-  return true
+  local length = tonumber(string.match(field, '^(%d+):'))
+  return length and string.sub(field, #tostring(length) + length + 2) == tail
 end
 local found = {}
 local from = first - first % 60
@@ -39320,6 +39320,10 @@ for at = from, math.min(from + 60 * (minutes - 1), now), 60 do
       break
     end
     local all, found = try('hgetall', key), {}
+    if queue == '' and klass == '' then
+      values = all
+      break
+    end
     for i = 1, #all, 2 do
       if is_wanted(all[i]) then
         found[#found + 1], found[#found + 2] = all[i], all[i + 1]

@@ -25,16 +25,17 @@ if minutes > 60 then
   reject('Rates', 'More than 60 minutes')
 end
 
--- Whether the value of a field is wanted.
+local head, tail = rate_field(queue, ''), ':' .. klass
+
+-- Whether the value of a field is wanted. The end of most fields tells that it is not.
 local function is_wanted(field)
   if queue ~= '' then
-    local head = rate_field(queue, '')
     return string.sub(field, 1, #head) == head
-  elseif klass ~= '' then
-    local length = tonumber(string.match(field, '^(%d+):'))
-    return length and string.sub(field, #tostring(length) + length + 3) == klass
+  elseif string.sub(field, -#tail) ~= tail then
+    return false
   end
-  return true
+  local length = tonumber(string.match(field, '^(%d+):'))
+  return length and string.sub(field, #tostring(length) + length + 2) == tail
 end
 
 -- The wanted fields and values of a minute.
@@ -44,6 +45,9 @@ local function values_of(key)
     return type(value) == 'string' and {rate_field(queue, klass), value} or {}
   end
   local all, found = try('hgetall', key), {}
+  if queue == '' and klass == '' then
+    return all
+  end
   for i = 1, #all, 2 do
     if is_wanted(all[i]) then
       found[#found + 1], found[#found + 2] = all[i], all[i + 1]

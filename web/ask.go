@@ -75,7 +75,7 @@ func (s *site) ask(w http.ResponseWriter, r *http.Request, q *request) {
 func (s *site) question(q *request) *question {
 	asks := &question{
 		Action: q.action, Label: q.deed.Label, Hint: q.deed.Hint, Problems: q.in.problems,
-		IsGrim: q.deed.IsGrim, Back: s.ownPage(q.form.Get("back")).RequestURI(),
+		IsGrim: q.deed.IsGrim, Back: s.ownPage(q.cameFrom()).RequestURI(),
 	}
 	shown := map[string]bool{"sure": true, "typed": true}
 	for _, field := range q.deed.Fields {
@@ -97,6 +97,16 @@ func (s *site) question(q *request) *question {
 	}
 	asks.Hidden = hiddenOf(q.form, shown)
 	return asks
+}
+
+// cameFrom returns the page with the button. If an action goes back to another one, that is named
+// before it.
+func (q *request) cameFrom() string {
+	pages := q.form["back"]
+	if len(pages) == 0 {
+		return ""
+	}
+	return pages[len(pages)-1]
 }
 
 // hiddenOf returns the inputs for what is not asked again.
@@ -133,6 +143,7 @@ func (q *question) TypedProblem() string { return q.Problems["typed"] }
 type offer struct {
 	Name   Action
 	IsMain bool
+	Back   string // where it goes back to, if not to the page with the button
 	*deed
 }
 
@@ -143,10 +154,19 @@ func (f *frame) JobActions(of any) []offer {
 	for _, action := range jobActions {
 		deed := deeds[action]
 		if f.May(action) && offers(deed, of) {
-			all = append(all, offer{action, deed.isMain, deed})
+			all = append(all, offer{action, deed.isMain, f.backFrom(action, of), deed})
 		}
 	}
 	return all
+}
+
+// backFrom returns where an action goes back to if its page is gone then, or nothing.
+func (f *frame) backFrom(action Action, of any) string {
+	job, isJob := of.(*qless.Job)
+	if !isJob || action != ActionJobCancel {
+		return ""
+	}
+	return f.Site.link("queues", queueOf(job))
 }
 
 // jobActions are the actions on jobs, in the order of their buttons.

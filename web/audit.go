@@ -28,7 +28,8 @@ func (s *site) auditOf(r *http.Request, q *request) *audit {
 		}
 	}
 	for _, name := range scopeFields {
-		if value := q.form.Get(name); value != "" && q.form.Has("scope") && name != "data" {
+		isData := name == "data" || name == "q" && q.form.Get("in") == "data"
+		if value := q.form.Get(name); value != "" && q.form.Has("scope") && !isData {
 			log = log.With("scope."+name, short(value))
 		}
 	}

@@ -1,12 +1,18 @@
 package web
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
-// LimitReceipts changes how long a receipt is at most, for a test.
-func LimitReceipts(t *testing.T, bytes int) {
-	before := maxReceiptBytes
-	maxReceiptBytes = bytes
-	t.Cleanup(func() { maxReceiptBytes = before })
+// LimitReceipts changes how much a receipt of a dashboard has at most.
+func LimitReceipts(h *Handler, jobs, bytes int) { h.receipts.most = receiptSize{jobs, bytes} }
+
+// LimitLooks changes how long a look at rates may take, for a test.
+func LimitLooks(t *testing.T, most time.Duration) {
+	before := rateTime
+	rateTime = most
+	t.Cleanup(func() { rateTime = before })
 }
 
 // HasFeeds reports whether a dashboard subscribes to events.

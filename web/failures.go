@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -16,6 +17,7 @@ import (
 // What the pages about failures read at most, so that many failed jobs cost no more than a few.
 const (
 	groupsShown   = 20  // groups on a page
+	groupsAtOnce  = 5   // of these, how many are looked into with each look at the page
 	groupsLooked  = 10  // jobs of each of them: the latest
 	failureLooked = 200 // jobs of the group that has a page of its own
 )
@@ -30,6 +32,9 @@ type failuresData struct {
 	Groups []groupRow `json:"groups"`
 	Search string     `json:"search,omitempty"`
 	Rows   sizedRows  `json:"-"`
+
+	// HasMore says that not all groups of the page were looked into yet.
+	HasMore bool `json:"has_more,omitzero"`
 }
 
 // A groupRow is a failure group.
@@ -42,6 +47,44 @@ type groupRow struct {
 	Sample  string                `json:"sample,omitempty"`  // the jid of that job
 	Klasses []qless.KlassFailures `json:"klasses"`           // of the latest failures
 	Looked  int                   `json:"looked"`            // how many these are
+	Growth  *growing              `json:"growth,omitempty"`
+}
+
+// knownGroups are the groups that were looked into lately.
+type knownGroups struct {
+	mu  sync.Mutex
+	all map[string]knownGroup
+}
+
+type knownGroup struct {
+	groupRow
+	at time.Time
+}
+
+// maxKnownGroups is how many groups are kept.
+const maxKnownGroups = 1000
+
+func (k *knownGroups) get(name string) (group knownGroup, isKnown bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	group, isKnown = k.all[name]
+	return group, isKnown
+}
+
+// forget drops what is known, because something has been changed.
+func (k *knownGroups) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = nil
+}
+
+func (k *knownGroups) add(group groupRow, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all == nil || len(k.all) >= maxKnownGroups {
+		k.all = map[string]knownGroup{}
+	}
+	k.all[group.Name] = knownGroup{group, at}
 }
 
 // failures lists the failure groups, the largest first.
@@ -52,7 +95,9 @@ func (s *site) failures(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &view{template: "failures", title: "Failures", section: "failures", data: data}, nil
+	return &view{
+		template: "failures", title: "Failures", section: "failures", data: data, isPart: data.HasMore,
+	}, nil
 }
 
 func (s *site) readFailures(ctx context.Context, search string, from int) (*failuresData, error) {
@@ -60,6 +105,7 @@ func (s *site) readFailures(ctx context.Context, search string, from int) (*fail
 	if err != nil {
 		return nil, err
 	}
+	s.growth.add(sizes{time.Now(), counts})
 	data := &failuresData{Groups: []groupRow{}, Search: search}
 	var all []groupRow
 	for name, jobs := range counts {
@@ -72,17 +118,39 @@ func (s *site) readFailures(ctx context.Context, search string, from int) (*fail
 		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
 	})
 	data.Total = len(all)
-	for _, group := range part(all, from, groupsShown) {
-		known, err := sampledFor(ctx, &s.samples, groupAge, "failure group "+strconv.Quote(group.Name),
-			func(ctx context.Context) (groupRow, error) { return s.readGroup(ctx, group.Name) })
-		if err != nil {
-			return nil, err
-		}
-		known.Jobs = group.Jobs
-		data.Groups = append(data.Groups, known)
-	}
+	data.Groups = part(all, from, groupsShown)
 	data.Rows = sizedRows{rows{from, len(data.Groups), data.Total}, groupsShown}
-	return data, nil
+	return data, s.lookInto(ctx, data)
+}
+
+// lookInto adds what is known of the groups of a page. It reads some that are not known, or those
+// that were read first.
+func (s *site) lookInto(ctx context.Context, data *failuresData) error {
+	now := time.Now()
+	var old []knownGroup
+	for _, group := range data.Groups {
+		known, isKnown := s.groups.get(group.Name)
+		if !isKnown || now.Sub(known.at) >= groupAge {
+			known.Name = group.Name
+			old = append(old, known)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b knownGroup) int { return a.at.Compare(b.at) })
+	for _, group := range part(old, 0, groupsAtOnce) {
+		read, err := s.readGroup(ctx, group.Name)
+		if err != nil {
+			return err
+		}
+		s.groups.add(read, now)
+	}
+	for i := range data.Groups {
+		known, isKnown := s.groups.get(data.Groups[i].Name)
+		known.Name, known.Jobs = data.Groups[i].Name, data.Groups[i].Jobs
+		known.Growth = s.growth.of(known.Name)
+		data.Groups[i] = known.groupRow
+		data.HasMore = data.HasMore || !isKnown
+	}
+	return nil
 }
 
 // readGroup reads of what klasses a group's latest failures are, and when it began.

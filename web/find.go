@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
-	"github.com/qless/qless-go/doctor"
 )
 
 // A findData is what was found of what somebody looks for, and where.
@@ -25,6 +25,8 @@ type findData struct {
 	Legs  []legReport        `json:"looked"`
 	Next  string             `json:"next,omitempty"`
 	Named []named            `json:"named,omitempty"`
+
+	most int // how many jobs to find at once
 }
 
 // A legReport says how far a request has looked in a list.
@@ -73,7 +75,7 @@ func (s *site) find(r *http.Request) (*view, error) {
 	query := r.URL.Query()
 	data := &findData{
 		Query: query.Get("q"), In: query.Get("in"), State: query.Get("state"),
-		Queue: query.Get("queue"), Items: []qless.JobSummary{}, Legs: []legReport{},
+		Queue: query.Get("queue"), Items: []qless.JobSummary{}, Legs: []legReport{}, most: pageSize,
 	}
 	v := &view{template: "find", title: "Find", section: "find", data: data, isStill: true}
 	if !data.IsAsked() {
@@ -130,22 +132,30 @@ func (s *site) exactly(ctx context.Context, data *findData) string {
 
 // readFind goes through the lists, from a place on, until a page is full or enough was looked at.
 func (s *site) readFind(ctx context.Context, data *findData, next string) error {
-	status, err := s.status(ctx)
-	if err != nil {
-		return err
-	}
-	at, after, err := parsePlace(next)
+	seen, err := s.seen(ctx)
 	if err != nil {
 		return err
 	}
 	if next == "" {
-		data.Named = namedIn(status, data.Query)
+		if data.Named, err = s.namedIn(ctx, seen, data.Query); err != nil {
+			return err
+		}
+	}
+	return s.readLegs(ctx, data, seen, next)
+}
+
+func (s *site) readLegs(
+	ctx context.Context, data *findData, seen *qless.Overview, next string,
+) error {
+	at, after, err := parsePlace(next)
+	if err != nil {
+		return err
 	}
 	most, until := maxLooked, time.Now().Add(maxSearch)
 	if data.In == "data" {
 		most = maxLookedWithData
 	}
-	for _, l := range s.legsOf(data, status) {
+	for _, l := range s.legsOf(data, seen) {
 		if at != nil && l.place.compare(*at) < 0 {
 			continue
 		}
@@ -167,9 +177,9 @@ func (s *site) readFind(ctx context.Context, data *findData, next string) error 
 }
 
 // maxLegs is in how many lists a request looks.
-const maxLegs = 200
+const maxLegs = 70
 
-func (d *findData) isFull() bool { return len(d.Items) >= pageSize }
+func (d *findData) isFull() bool { return len(d.Items) >= d.most }
 
 // walk looks for jobs in a list, and returns at how many it has looked, and where it goes on.
 func (s *site) walk(
@@ -177,7 +187,7 @@ func (s *site) walk(
 ) (looked int, rest qless.Cursor, err error) {
 	for {
 		filter := l.filter
-		filter.Limit = pageSize - len(data.Items)
+		filter.Limit = data.most - len(data.Items)
 		if l.matches != nil {
 			filter.Limit = 100 // of which some match
 		}
@@ -271,14 +281,14 @@ func parsePlace(text string) (*place, qless.Cursor, error) {
 }
 
 // legsOf returns the ways to go, in order.
-func (s *site) legsOf(data *findData, status *doctor.Status) []leg {
+func (s *site) legsOf(data *findData, seen *qless.Overview) []leg {
 	var legs []leg
 	if data.Query != "" && (data.In == "" || data.In == "tag") {
 		legs = append(legs, s.tagLeg(data))
 	}
 	if data.In != "tag" {
-		legs = append(legs, s.queueLegs(data, status)...)
-		legs = append(legs, s.failedLegs(data, status)...)
+		legs = append(legs, s.queueLegs(data, seen)...)
+		legs = append(legs, s.failedLegs(data, seen)...)
 		legs = append(legs, s.completeLegs(data)...)
 	}
 	slices.SortStableFunc(legs, func(a, b leg) int { return a.place.compare(b.place) })
@@ -365,12 +375,12 @@ func (d *findData) isInState(job *qless.JobSummary) bool {
 }
 
 // queueLegs goes through the lists of queues.
-func (s *site) queueLegs(data *findData, status *doctor.Status) (legs []leg) {
+func (s *site) queueLegs(data *findData, seen *qless.Overview) (legs []leg) {
 	if data.In == "failure" {
 		return nil
 	}
-	for i := range status.Queues {
-		q := &status.Queues[i]
+	for i := range seen.Queues {
+		q := &seen.Queues[i]
 		if data.Queue != "" && q.Name != data.Queue {
 			continue
 		}
@@ -398,12 +408,11 @@ func (s *site) queueLegs(data *findData, status *doctor.Status) (legs []leg) {
 }
 
 // failedLegs goes through the failure groups.
-func (s *site) failedLegs(data *findData, status *doctor.Status) (legs []leg) {
+func (s *site) failedLegs(data *findData, seen *qless.Overview) (legs []leg) {
 	if data.State != "" && data.State != string(qless.StateFailed) {
 		return nil
 	}
-	for _, group := range status.Failures {
-		name := group.Name
+	for name, jobs := range seen.FailureGroups {
 		find := func(
 			ctx context.Context, filter qless.Filter, after qless.Cursor,
 		) (qless.Finding, error) {
@@ -419,7 +428,7 @@ func (s *site) failedLegs(data *findData, status *doctor.Status) (legs []leg) {
 			})
 		}
 		p := place{kind: kindFailed, name: name}
-		legs = append(legs, data.legsIn(p, "failed in "+name, group.Jobs, find, matches)...)
+		legs = append(legs, data.legsIn(p, "failed in "+name, jobs, find, matches)...)
 	}
 	return legs
 }
@@ -447,22 +456,28 @@ func hasText(text, part string) bool {
 const maxNamed = 20
 
 // namedIn returns the queues, failure groups and workers whose names have a text.
-func namedIn(status *doctor.Status, text string) (all []named) {
+func (s *site) namedIn(
+	ctx context.Context, seen *qless.Overview, text string,
+) (all []named, err error) {
+	if text == "" {
+		return nil, nil
+	}
 	add := func(kind, name string) {
-		if text != "" && hasText(name, text) && len(all) < maxNamed {
+		if hasText(name, text) && len(all) < maxNamed {
 			all = append(all, named{kind, name})
 		}
 	}
-	for i := range status.Queues {
-		add("queues", status.Queues[i].Name)
+	for i := range seen.Queues {
+		add("queues", seen.Queues[i].Name)
 	}
-	for _, group := range status.Failures {
-		add("failures", group.Name)
+	for _, name := range slices.Sorted(maps.Keys(seen.FailureGroups)) {
+		add("failures", name)
 	}
-	for i := range status.Listed {
-		add("workers", status.Listed[i].Name)
+	workers, err := s.listed(ctx)
+	for i := range workers {
+		add("workers", workers[i].Name)
 	}
-	return all
+	return all, err
 }
 
 // FindMore is the URL at which a search goes on.

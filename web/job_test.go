@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"html"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -158,4 +159,14 @@ func TestJobsOfAnyName(t *testing.T) {
 	for _, name := range odd {
 		require.True(t, found[name], "%q", name)
 	}
+}
+
+func TestACanceledJobLeadsToItsQueue(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Send")
+	require.Contains(t, d.page("/jobs/"+jid), `formaction="/actions/job.cancel" name="back" value="/queues/mail"`)
+	cancel := url.Values{"job": {"waiting:" + jid}, "back": {"/queues/mail", "/jobs/" + jid}}
+	asked := d.post("job.cancel", cancel)
+	require.Contains(t, asked.body, `<a href="/jobs/`+jid+`">Go back</a>`)
+	require.Contains(t, d.act("job.cancel", cancel), "<h1>mail</h1>")
 }

@@ -20,16 +20,17 @@ type rateSpan struct {
 	Title  string        `json:"-"`
 	Length time.Duration `json:"-"`
 	Step   time.Duration `json:"-"` // of a chart
+	cell   time.Duration // of a table: it begins with one
 	keep   time.Duration // how long a reading is good enough
 }
 
 // rateSpans are those to choose from. Workers tell their rates every 15 seconds.
 var rateSpans = []rateSpan{
-	{"15m", "15 minutes", 15 * time.Minute, time.Minute, 10 * time.Second},
-	{"1h", "1 hour", time.Hour, time.Minute, 15 * time.Second},
-	{"6h", "6 hours", 6 * time.Hour, 10 * time.Minute, time.Minute},
-	{"24h", "24 hours", 24 * time.Hour, time.Hour, 5 * time.Minute},
-	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, 15 * time.Minute},
+	{"15m", "15 minutes", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second},
+	{"1h", "1 hour", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second},
+	{"6h", "6 hours", 6 * time.Hour, 10 * time.Minute, 10 * time.Minute, time.Minute},
+	{"24h", "24 hours", 24 * time.Hour, time.Hour, time.Hour, 5 * time.Minute},
+	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute},
 }
 
 // rateSpanOf returns the time that a request asks for: an hour, unless it says something else.
@@ -42,11 +43,6 @@ func rateSpanOf(r *http.Request) rateSpan {
 	return rateSpans[1]
 }
 
-// between returns the times that a span begins and ends at. It begins with a step.
-func (s rateSpan) between(now time.Time) (from, to time.Time) {
-	return now.Add(s.Step - s.Length).Truncate(s.Step), now
-}
-
 // Spans are the times to choose from.
 func (s rateSpan) Spans() []rateSpan { return rateSpans }
 
@@ -55,7 +51,9 @@ type klassesData struct {
 	Over    rateSpan   `json:"over"`
 	From    time.Time  `json:"from"`
 	To      time.Time  `json:"to"`
-	Queue   string     `json:"queue,omitempty"` // only the jobs of this one
+	Since   time.Time  `json:"since"`             // what was before is not read yet
+	HasMore bool       `json:"has_more,omitzero"` // it is read with the next looks
+	Queue   string     `json:"queue,omitempty"`   // only the jobs of this one
 	Total   int        `json:"total"`
 	Klasses []klassRow `json:"klasses"`
 	Rows    rows       `json:"-"`
@@ -73,26 +71,39 @@ type klassRow struct {
 func (s *site) klasses(r *http.Request) (*view, error) {
 	span, from, queue := rateSpanOf(r), fromOf(r), r.URL.Query().Get("queue")
 	key := fmt.Sprintf("klasses %s %q", span.Name, queue)
-	all, err := sampledFor(r.Context(), &s.samples, span.keep, key,
-		func(ctx context.Context) (*klassesData, error) { return s.readKlasses(ctx, span, queue) })
+	all, err := sampled(r.Context(), &s.samples, key,
+		func(ctx context.Context) (*klassesData, error) { return s.readKlasses(ctx, key, span, queue) })
 	if err != nil {
 		return nil, err
 	}
 	data := *all
 	data.Klasses = part(all.Klasses, from, pageSize)
 	data.Rows = rows{from, len(data.Klasses), data.Total}
-	return &view{template: "klasses", title: "Klasses", section: "klasses", data: &data}, nil
+	return &view{
+		template: "klasses", title: "Klasses", section: "klasses", data: &data, isPart: data.HasMore,
+	}, nil
 }
 
-func (s *site) readKlasses(ctx context.Context, span rateSpan, queue string) (*klassesData, error) {
-	data := &klassesData{Over: span, Queue: queue, Klasses: []klassRow{}}
-	data.From, data.To = span.between(time.Now())
-	groups, err := s.Client.KlassRates(ctx, qless.RateFilter{Queue: queue}, data.From, data.To)
+func (s *site) readKlasses(
+	ctx context.Context, key string, span rateSpan, queue string,
+) (*klassesData, error) {
+	known, err := s.tallies.look(ctx, key, span, s.klassesOf(qless.RateFilter{Queue: queue}))
 	if err != nil {
 		return nil, err
 	}
-	for _, group := range groups {
-		data.Klasses = append(data.Klasses, newKlassRow(group, data.To.Sub(data.From)))
+	data := &klassesData{
+		Over: span, Queue: queue, Klasses: []klassRow{}, From: known.begin, To: known.to,
+		Since: known.since, HasMore: known.since.After(known.begin),
+	}
+	byName := map[string][]qless.Rates{}
+	for _, p := range known.parts {
+		for _, group := range p.groups {
+			byName[group.Name] = append(byName[group.Name], group.Rates)
+		}
+	}
+	for name, rates := range byName {
+		group := qless.RateGroup{Name: name, Rates: sumOfRates(rates)}
+		data.Klasses = append(data.Klasses, newKlassRow(group, data.To.Sub(data.Since)))
 	}
 	slices.SortFunc(data.Klasses, func(a, b klassRow) int {
 		return cmp.Or(cmp.Compare(b.runs(), a.runs()), cmp.Compare(a.Name, b.Name))
@@ -116,50 +127,64 @@ func (k klassRow) runs() int { return k.Completed + k.Failed + k.Retried }
 
 // A klassData is a klass over time.
 type klassData struct {
-	Klass  string            `json:"klass"`
-	Over   rateSpan          `json:"over"`
-	Step   float64           `json:"step"` // in seconds
-	Sum    klassRow          `json:"sum"`
-	Points []qless.RatePoint `json:"points"`
+	Klass   string            `json:"klass"`
+	Over    rateSpan          `json:"over"`
+	Step    float64           `json:"step"` // in seconds
+	From    time.Time         `json:"from"`
+	Since   time.Time         `json:"since"`             // what was before is not read yet
+	HasMore bool              `json:"has_more,omitzero"` // it is read with the next looks
+	Sum     klassRow          `json:"sum"`
+	Points  []qless.RatePoint `json:"points"`
 }
 
 // klass shows what workers did with the jobs of a klass.
 func (s *site) klass(r *http.Request) (*view, error) {
 	name, span := nameOf(r, "klass"), rateSpanOf(r)
 	key := fmt.Sprintf("klass %s %q", span.Name, name)
-	data, err := sampledFor(r.Context(), &s.samples, span.keep, key,
-		func(ctx context.Context) (*klassData, error) { return s.readKlass(ctx, name, span) })
+	data, err := sampled(r.Context(), &s.samples, key,
+		func(ctx context.Context) (*klassData, error) { return s.readKlass(ctx, key, name, span) })
 	if err != nil {
 		return nil, err
 	}
-	return &view{template: "klass", title: name, section: "klasses", data: data}, nil
+	return &view{
+		template: "klass", title: name, section: "klasses", data: data, isPart: data.HasMore,
+	}, nil
 }
 
-func (s *site) readKlass(ctx context.Context, name string, span rateSpan) (*klassData, error) {
+func (s *site) readKlass(
+	ctx context.Context, key, name string, span rateSpan,
+) (*klassData, error) {
 	if name == "" {
 		return nil, &qless.Error{Code: qless.CodeNotFound, Op: "web", Message: "no klass is named"}
 	}
-	data := &klassData{Klass: name, Over: span, Step: span.Step.Seconds()}
-	from, to := span.between(time.Now())
-	var err error
-	data.Points, err = s.Client.Rates(ctx, qless.RateFilter{Klass: name}, from, to, span.Step)
+	span.cell = span.Step
+	known, err := s.tallies.look(ctx, key, span, s.minutesOf(qless.RateFilter{Klass: name}))
 	if err != nil {
 		return nil, err
 	}
-	sum := qless.RateGroup{Name: name, Rates: sumOfRates(data.Points)}
-	data.Sum = newKlassRow(sum, to.Sub(from))
+	data := &klassData{
+		Klass: name, Over: span, Step: span.Step.Seconds(), From: known.begin, Since: known.since,
+		HasMore: known.since.After(known.begin), Points: known.points(span.Step),
+	}
+	all := make([]qless.Rates, len(data.Points))
+	for i := range data.Points {
+		all[i] = data.Points[i].Rates
+	}
+	data.Sum = newKlassRow(qless.RateGroup{Name: name, Rates: sumOfRates(all)},
+		known.to.Sub(known.since))
 	return data, nil
 }
 
 // Chart draws how many runs ended in each step.
 func (d *klassData) Chart() template.HTML {
 	lines := []line{{Name: "completed"}, {Name: "failed"}, {Name: "retried"}}
+	d.skipUnknown(lines)
 	for _, point := range d.Points {
 		for i, n := range []int{point.Completed, point.Failed, point.Retried} {
 			lines[i].Values = append(lines[i].Values, float64(n))
 		}
 	}
-	return lineChart("Runs of "+d.Klass+" in each "+d.Every(), d.begin(), d.Over.Step, lines)
+	return lineChart("Runs of "+d.Klass+" in each "+d.Every(), d.From, d.Over.Step, lines)
 }
 
 // Times draws how long half and 90 % of the runs took in each step.
@@ -167,6 +192,7 @@ func (d *klassData) Times() template.HTML {
 	lines := []line{
 		{Name: "p50 of run"}, {Name: "p90 of run"}, {Name: "p50 of wait"}, {Name: "p90 of wait"},
 	}
+	d.skipUnknown(lines)
 	for _, point := range d.Points {
 		times := []time.Duration{point.Run.P50, point.Run.P90, point.Wait.P50, point.Wait.P90}
 		for i, one := range times {
@@ -177,14 +203,16 @@ func (d *klassData) Times() template.HTML {
 			lines[i].Values = append(lines[i].Values, value)
 		}
 	}
-	return lineChart("Seconds that "+d.Klass+" ran and waited", d.begin(), d.Over.Step, lines)
+	return lineChart("Seconds that "+d.Klass+" ran and waited", d.From, d.Over.Step, lines)
 }
 
-func (d *klassData) begin() time.Time {
-	if len(d.Points) == 0 {
-		return time.Time{}
+// skipUnknown begins lines where a chart begins, though nothing may be known of that time yet.
+func (d *klassData) skipUnknown(lines []line) {
+	for at := d.From; len(d.Points) > 0 && at.Before(d.Points[0].Time); at = at.Add(d.Over.Step) {
+		for i := range lines {
+			lines[i].Values = append(lines[i].Values, math.NaN())
+		}
 	}
-	return d.Points[0].Time
 }
 
 // Every is the step of the charts: "minute", "10 minutes" or "hour".

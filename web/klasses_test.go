@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +43,7 @@ func (d *desk) worker(
 }
 
 func TestKlassesHaveTheRatesThatWorkersTell(t *testing.T) {
+	web.LimitLooks(t, time.Hour)
 	d := newDesk(t, web.Options{})
 	require.Contains(t, d.page("/klasses"), "No runs were counted")
 	for range 3 {

@@ -10,9 +10,27 @@ import (
 // status returns what the namespace does, as it was read lately.
 func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	return sampled(ctx, &s.samples, "status", func(ctx context.Context) (*doctor.Status, error) {
-		return doctor.ReadStatus(ctx, s.Client, s.handler.options.Late)
+		status, err := doctor.ReadStatus(ctx, s.Client, s.handler.options.Late)
+		if err == nil {
+			groups := map[string]int{}
+			for _, group := range status.Failures {
+				groups[group.Name] = group.Jobs
+			}
+			s.growth.add(sizes{status.Time, groups})
+		}
+		return status, err
 	})
 }
+
+// An overviewData is the status with what needs to be looked at twice.
+type overviewData struct {
+	*doctor.Status
+	Growing []*growing `json:"growing"` // the failure groups that have grown most
+	Week    *weekData  `json:"week"`
+}
+
+// IsWell reports whether nothing needs attention.
+func (d *overviewData) IsWell() bool { return len(d.Attention)+len(d.Growing) == 0 }
 
 // overview is the first page: what needs attention, and what there is.
 func (s *site) overview(r *http.Request) (*view, error) {
@@ -20,7 +38,19 @@ func (s *site) overview(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &view{template: "overview", title: "Overview", section: "overview", data: status}, nil
+	queues := make([]string, len(status.Queues))
+	for i := range status.Queues {
+		queues[i] = status.Queues[i].Name
+	}
+	week, err := s.week(r.Context(), queues, status.Total)
+	if err != nil {
+		return nil, err
+	}
+	data := &overviewData{status, s.growth.most(growthShown), week}
+	return &view{
+		template: "overview", title: "Overview", section: "overview", data: data,
+		isPart: week.HasMore,
+	}, nil
 }
 
 // A total is what one of several namespaces has.

@@ -116,7 +116,7 @@ func (s *site) queue(r *http.Request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data.Rates, err = s.rateHistory(ctx, qless.RateFilter{Queue: name}); err != nil {
+	if data.Rates, err = s.rateHistory(ctx, name); err != nil {
 		return nil, err
 	}
 	if err := s.addStats(r, data); err != nil {
@@ -124,6 +124,7 @@ func (s *site) queue(r *http.Request) (*view, error) {
 	}
 	return &view{
 		template: "queue", title: name, section: "queues", data: data, isStill: data.Search != nil,
+		isPart: data.Rates.HasMore,
 	}, nil
 }
 

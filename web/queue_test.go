@@ -169,6 +169,7 @@ func TestAQueueIsSearched(t *testing.T) {
 }
 
 func TestAQueueShowsWhatWorkersHaveRun(t *testing.T) {
+	web.LimitLooks(t, time.Hour)
 	d := newDesk(t, web.Options{})
 	page := d.page("/queues/mail")
 	require.Contains(t, page, "No Go worker has run jobs")

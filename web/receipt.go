@@ -20,6 +20,7 @@ type receipt struct {
 	ID    string
 	Began time.Time
 	site  *site
+	most  receiptSize
 
 	mu    sync.Mutex
 	jobs  []*qless.Job
@@ -27,15 +28,17 @@ type receipt struct {
 	bytes int
 }
 
-// How much a receipt has, and how much all of them have.
-const (
-	maxReceiptJobs = 100_000
-	maxReceipts    = 20
-	fullReceipts   = 4 // how many receipts of the greatest size are kept
-)
+// A receiptSize is how much a receipt has.
+type receiptSize struct{ jobs, bytes int }
 
-// maxReceiptBytes is how long a receipt is at most. Tests change it.
-var maxReceiptBytes = 64 << 20
+// maxReceipt is how much a receipt has at most.
+var maxReceipt = receiptSize{jobs: 100_000, bytes: 64 << 20}
+
+// How many receipts are kept, and how many of them may have the greatest size.
+const (
+	maxReceipts  = 20
+	fullReceipts = 4
+)
 
 // reserve keeps jobs that are about to be canceled. If they are too many, it keeps none.
 func (p *receipt) reserve(jobs []*qless.Job) error {
@@ -50,13 +53,13 @@ func (p *receipt) reserve(jobs []*qless.Job) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.jobs)+len(jobs) > maxReceiptJobs {
+	if len(p.jobs)+len(jobs) > p.most.jobs {
 		return fmt.Errorf("stopped, because a receipt has at most %s jobs: "+
-			"download it, and cancel the rest after that", number(maxReceiptJobs))
+			"download it, and cancel the rest after that", number(p.most.jobs))
 	}
-	if p.bytes+sum > maxReceiptBytes {
+	if p.bytes+sum > p.most.bytes {
 		return fmt.Errorf("stopped, because a receipt has at most %d MiB: "+
-			"download it, and cancel the rest after that", maxReceiptBytes>>20)
+			"download it, and cancel the rest after that", p.most.bytes>>20)
 	}
 	p.jobs, p.sizes, p.bytes = append(p.jobs, jobs...), append(p.sizes, sizes...), p.bytes+sum
 	return nil
@@ -111,8 +114,9 @@ func lineOf(job *qless.Job) ([]byte, error) {
 
 // receipts are the last receipts.
 type receipts struct {
-	mu  sync.Mutex
-	all []*receipt
+	mu   sync.Mutex
+	all  []*receipt
+	most receiptSize // of each
 }
 
 // add keeps a receipt, and drops the oldest ones if there is too much.
@@ -123,7 +127,7 @@ func (a *receipts) add(p *receipt) {
 	for _, one := range a.all {
 		sum += one.size()
 	}
-	for len(a.all) > 0 && (len(a.all) >= maxReceipts || sum > (fullReceipts-1)*maxReceiptBytes) {
+	for len(a.all) > 0 && (len(a.all) >= maxReceipts || sum > (fullReceipts-1)*a.most.bytes) {
 		sum -= a.all[0].size()
 		a.all[0] = nil
 		a.all = a.all[1:]

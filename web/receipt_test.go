@@ -75,8 +75,8 @@ func TestAReceiptIsNotShownWhereDataIsHidden(t *testing.T) {
 }
 
 func TestAReceiptHasAnEnd(t *testing.T) {
-	web.LimitReceipts(t, 1<<20)
 	d := newDesk(t, web.Options{})
+	web.LimitReceipts(d.handler.(*web.Handler), 100, 1<<20)
 	cancel := form()
 	for range 12 {
 		jid, err := d.Queue("mail").Put(t.Context(), "Send", strings.Repeat("x", 100_000))
@@ -86,6 +86,24 @@ func TestAReceiptHasAnEnd(t *testing.T) {
 	got := d.post("job.cancel", cancel, "Accept", "application/json")
 	require.Contains(t, got.body, "a receipt has at most 1 MiB")
 	require.Equal(t, 12, d.count("mail", qless.ListWaiting))
+}
+
+func TestACancelStopsWhenItsReceiptIsFull(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	web.LimitReceipts(d.handler.(*web.Handler), 1000, 64<<20)
+	d.putMany("mail", "Send", 1700)
+	all := form("scope", "queue", "queue", "mail", "list", "waiting", "sure", "1", "typed", "mail")
+	done := d.end(d.begin("job.cancel", all))
+	require.Equal(t, 1000, done.Count)
+	require.Contains(t, done.Error, "a receipt has at most 1\u202f000 jobs")
+	require.Equal(t, 700, d.count("mail", qless.ListWaiting), "the rest is left as it was")
+
+	got := d.ask(http.MethodGet, "/receipts/"+done.Receipt, "")
+	require.Equal(t, 1000, strings.Count(got.body, "\n"))
+	rest := d.end(d.begin("job.cancel", all))
+	require.Equal(t, 700, rest.Count)
+	require.Empty(t, rest.Error)
+	require.Equal(t, 1000, d.end(d.begin("job.restore", form("receipt", done.Receipt))).Count)
 }
 
 func TestOnlyTheLastReceiptsAreKept(t *testing.T) {

@@ -78,6 +78,7 @@ func (r *run) do(work func()) {
 		r.site.denials.add(r.Action)
 	}
 	r.site.samples.forget()
+	r.site.groups.forget()
 	r.audit.ended(done)
 	r.site.handler.outcomes.add(done)
 }
@@ -126,8 +127,9 @@ func (r *run) one(do doOne) {
 // with jobs may change the list that they are in.
 func (r *run) onJobs(target target, do doJobs) {
 	if r.Action == ActionJobCancel {
-		r.receipt = &receipt{ID: r.ID, site: r.site, Began: r.Began}
-		r.site.handler.receipts.add(r.receipt)
+		receipts := &r.site.handler.receipts
+		r.receipt = &receipt{ID: r.ID, site: r.site, Began: r.Began, most: receipts.most}
+		receipts.add(r.receipt)
 	}
 	jids, err := r.collect(target)
 	if err != nil {

@@ -37,7 +37,11 @@ type target interface {
 
 // targetOf returns the jobs that a form selects.
 func (s *site) targetOf(q *request) (target, error) {
-	if kind := q.form.Get("scope"); kind != "" {
+	kind := q.form.Get("scope")
+	if kind == "found" {
+		return s.foundOf(q)
+	}
+	if kind != "" {
 		c := &scope{client: s.Client, kind: kind}
 		return c, c.read(q)
 	}
@@ -79,7 +83,9 @@ func (p *selection) total(context.Context) (int, bool, error) { return len(p.jid
 func (p *selection) holds(job *qless.Job) bool { return p.states[job.JID] == job.State }
 
 // scopeFields are the inputs of a scope besides its kind.
-var scopeFields = []string{"queue", "list", "group", "worker", "klass", "tag", "jid", "data"}
+var scopeFields = []string{
+	"queue", "list", "group", "worker", "klass", "tag", "jid", "data", "q", "in", "state",
+}
 
 // A scope is all jobs that match something: of a list of a queue, of a failure group, with a tag,
 // all that are completed or tracked, or that a worker runs.

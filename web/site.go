@@ -17,7 +17,10 @@ type site struct {
 	samples samples
 	denials denials
 	feed    feed
-	rates   knownRates
+	tallies tallies
+	groups  knownGroups
+	growth  growth
+	days    days
 }
 
 func newSite(h *Handler, source Source, base string) *site {

@@ -20,6 +20,7 @@ type view struct {
 	section  string // the part of the navigation that it is in
 	data     any    // what the template gets, and what is sent as JSON
 	isStill  bool   // it is not updated while somebody looks at it
+	isPart   bool   // there is more to read: it is loaded again even without JavaScript
 	refresh  int    // after how many seconds it is loaded again without JavaScript, or 0
 	goTo     string // another page to show in its place, if not empty
 }
@@ -39,7 +40,12 @@ func (f *frame) Data() any { return f.data }
 func (f *frame) Title() string { return f.title }
 
 // Refresh is after how many seconds the page is loaded again without JavaScript, or 0 for never.
-func (f *frame) Refresh() int { return f.refresh }
+func (f *frame) Refresh() int {
+	if f.isPart {
+		return 2
+	}
+	return f.refresh
+}
 
 // IsIn reports whether the page is in a part of the navigation.
 func (f *frame) IsIn(section string) bool { return f.section == section }

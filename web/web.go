@@ -94,6 +94,7 @@ func New(options Options, sources ...Source) (*Handler, error) {
 		return nil, invalid("Options.Prefix %q does not begin with a slash", options.Prefix)
 	}
 	h := &Handler{options: options}
+	h.receipts.most = maxReceipt
 	names, bases := map[string]bool{}, map[string]bool{}
 	for i, source := range sources {
 		if source.Client == nil {

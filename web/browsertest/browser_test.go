@@ -96,7 +96,7 @@ func newTab(t *testing.T, base string) *tab {
 	require.NoError(t, err)
 	_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	require.NoError(t, err)
-	p.size(1280, 900)
+	p.size(wideWidth, 900)
 	return p
 }
 

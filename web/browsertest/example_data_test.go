@@ -27,6 +27,7 @@ func fill(t *testing.T, b *board) {
 	t.Helper()
 	e := &example{t: t, now: b.Client, b: b}
 	e.settings()
+	e.days()
 	e.history()
 	e.failures()
 	e.order()
@@ -72,6 +73,30 @@ func (e *example) settings() {
 	e.must(e.now.Limit("card-gateway").Set(ctx, qless.LimitConfig{Concurrency: 2, Rate: 100, Per: time.Minute}))
 	e.must(e.now.Limit("geocoder").Set(ctx, qless.LimitConfig{Rate: 10, Per: time.Second}))
 	e.must(e.now.Queue("images").SetMaxConcurrency(ctx, 3))
+}
+
+// days completes jobs on each of the last days, and lets some fail and be retried.
+func (e *example) days() {
+	ctx := e.t.Context()
+	for day := 7; day > 0; day-- {
+		then := e.ago(time.Duration(day)*24*time.Hour, "shop-1")
+		specs := make([]qless.JobSpec, 18+4*(day%3)+day)
+		for i := range specs {
+			specs[i].Klass = "SendReceipt"
+		}
+		_, err := then.Queue("mail").PutMany(ctx, specs)
+		e.must(err)
+		jobs, err := then.Queue("mail").Pop(ctx, len(specs))
+		e.must(err)
+		for i, job := range jobs {
+			if i > day%4 {
+				e.must(job.Complete(ctx))
+				continue
+			}
+			e.must(job.Fail(ctx, "SendReceipt:smtp", "421 mailbox is busy"))
+			e.must(then.Cancel(ctx, job.JID))
+		}
+	}
 }
 
 // history runs jobs in each minute of the last hour.

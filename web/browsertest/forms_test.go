@@ -21,6 +21,7 @@ func (p *tab) send(action string) {
 }
 
 func TestActionsWorkWithoutJavaScript(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{Prefix: "/ops"})
 	ctx := t.Context()
 	var jids []string

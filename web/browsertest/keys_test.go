@@ -14,6 +14,7 @@ import (
 const focused = `document.activeElement.textContent.trim()`
 
 func TestTheDashboardWorksByKeysAlone(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	for range 6 {
 		b.put("mail", "Send")
@@ -83,9 +84,11 @@ func TestTheDashboardWorksByKeysAlone(t *testing.T) {
 		require.True(t, value[bool](p, `document.getElementById("keys").open`))
 	})
 	t.Run("g and a letter go to a section", func(t *testing.T) {
-		for key, path := range map[string]string{"w": "/workers", "f": "/failures", "o": "/"} {
-			p.leave(chromedp.Steps(chromedp.KeyEvent("g"), chromedp.KeyEvent(key)))
-			require.Equal(t, path, p.path())
+		for _, section := range []struct{ key, path string }{
+			{"w", "/workers"}, {"f", "/failures"}, {"o", "/"},
+		} {
+			p.leave(chromedp.Steps(chromedp.KeyEvent("g"), chromedp.KeyEvent(section.key)))
+			require.Equal(t, section.path, p.path())
 		}
 	})
 	t.Run("Enter opens a row", func(t *testing.T) {
@@ -102,6 +105,7 @@ func checked(count int) string {
 }
 
 func TestEachSectionHasAKeyOfItsOwn(t *testing.T) {
+	t.Parallel()
 	p := newTab(t, newBoard(t, web.Options{}).url)
 	p.open("/")
 	keys := value[[]string](p, `[...document.querySelectorAll("nav.main a")].map((a) => a.dataset.key || "")`)

@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -15,12 +16,16 @@ func row(jid string) string {
 }
 
 func TestAChangeOnTheServerIsShown(t *testing.T) {
-	b := newBoard(t, web.Options{})
+	t.Parallel()
+	b := newBoard(t, web.Options{Interval: 2 * time.Second}) // as it is by default
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
 	p.open("/queues/mail")
+	p.until(`document.querySelector("#live-button.on")`)
 	jid := b.put("mail", "Send")
+	began := time.Now()
 	p.until(row(jid))
+	t.Logf("a job was seen %v after it was put", time.Since(began).Round(10*time.Millisecond))
 	require.NoError(t, b.Cancel(t.Context(), jid))
 	p.until("!" + row(jid))
 	p.open("/")
@@ -31,6 +36,7 @@ func TestAChangeOnTheServerIsShown(t *testing.T) {
 }
 
 func TestAnUpdateDoesNotDisturb(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	first, second := b.put("mail", "Send"), b.put("mail", "Send")
 	p := newTab(t, b.url)
@@ -82,6 +88,7 @@ func testOpen(p *tab, b *board) {
 }
 
 func TestUpdatesCanBePaused(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
@@ -99,6 +106,7 @@ func TestUpdatesCanBePaused(t *testing.T) {
 }
 
 func TestALostConnectionIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	b.put("mail", "Send")
 	p := newTab(t, b.url)

@@ -86,11 +86,13 @@ const tooWide = `Math.max(0, document.documentElement.scrollWidth - document.doc
 
 func TestAllPagesLoadWithoutFaults(t *testing.T) {
 	t.Parallel()
+	filled := newBoard(t, web.Options{})
+	fill(t, filled)
 	for _, one := range []struct{ name, prefix string }{{"at the root", ""}, {"under a prefix", "/ops/queues"}} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBoard(t, web.Options{Prefix: one.prefix})
-			fill(t, b)
+			b := &board{Client: filled.Client, t: t, rdb: filled.rdb}
+			b.serve(web.Options{Prefix: one.prefix}, web.Source{Client: b.Client, Redis: b.rdb})
 			p := newTab(t, b.url)
 			barriers, markup := newBarriers(t), newMarkup(t)
 			pages := 0
@@ -125,20 +127,32 @@ func (p *tab) ask(prefix string) {
 	})()`))
 }
 
-// check looks at a page that was loaded: light and dark, wide and narrow.
+// wideWidth is how wide a page is at least for its tables not to scroll on their own: 75rem.
+const wideWidth = 1200
+
+// check looks at a page that was loaded: wide and narrow.
 func (p *tab) check(path string) {
 	p.t.Helper()
-	require.True(p.t, value[bool](p, `Boolean(document.querySelector("h1")?.textContent.trim())`), path)
 	if over := value[int](p, tooWide); over != 0 {
-		p.t.Errorf("%s is %d pixels too wide for 1280", path, over)
+		p.t.Errorf("%s is %d pixels too wide for %d", path, over, wideWidth)
 	}
-	p.size(390, 844)
+	p.size(phoneWidth, phoneHeight)
+	p.checkNarrow(path)
+	p.size(wideWidth, 900)
+}
+
+// The size of a phone.
+const phoneWidth, phoneHeight = 390, 844
+
+// checkNarrow looks at a page that was loaded on a phone.
+func (p *tab) checkNarrow(path string) {
+	p.t.Helper()
+	require.True(p.t, value[bool](p, `Boolean(document.querySelector("h1")?.textContent.trim())`), path)
 	if over := value[int](p, tooWide); over != 0 {
 		p.t.Errorf("%s is %d pixels too wide for a phone: %s", path, over, value[string](p, `
 			[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 &&
 			!e.closest(".wide, .plot, nav, .skip, .hidden")).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
 	}
-	p.size(1280, 900)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, fault := range p.faults {
@@ -164,5 +178,6 @@ func TestNoNameBreaksAPage(t *testing.T) {
 		require.NoError(t, jobs[0].Fail(t.Context(), name, fmt.Sprint(name, i)), jid)
 	}
 	p := newTab(t, b.url)
-	p.crawl("", len(hostile), p.check)
+	p.size(phoneWidth, phoneHeight)
+	p.crawl("", len(hostile), p.checkNarrow)
 }

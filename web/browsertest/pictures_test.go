@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go/internal/testkit"
 	"github.com/qless/qless-go/web"
 )
 
@@ -49,7 +50,10 @@ func TestPictures(t *testing.T) {
 	for _, one := range shown {
 		p.scheme(one.scheme)
 		p.size(one.width, one.height)
-		p.open(one.path)
+		testkit.Until(t, "all of the page is read", func() bool {
+			p.open(one.path)
+			return !value[bool](p, `/Read so far|Not all was read yet|being looked into/.test(document.body.textContent)`)
+		})
 		p.until(`document.querySelector("#live-button.on")`)
 		p.do(chromedp.Evaluate[chromedp.Void](`void document.documentElement.style.setProperty("scrollbar-width", "none")`))
 		shot, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())

@@ -13,6 +13,7 @@ import (
 const maxWeight = 60_000
 
 func TestTheFirstPageIsLight(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	fill(t, b)
 	p := newTab(t, b.url)
@@ -35,6 +36,7 @@ func TestTheFirstPageIsLight(t *testing.T) {
 }
 
 func TestNothingOnAPageShiftsWhenItIsUpdated(t *testing.T) {
+	t.Parallel()
 	b := newBoard(t, web.Options{})
 	fill(t, b)
 	p := newTab(t, b.url)

@@ -2,11 +2,17 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -56,4 +62,45 @@ func TestTheDashboardAsksForItsUser(t *testing.T) {
 	}
 	require.Zero(t, s.end())
 	require.NotContains(t, s.log.String(), "secret")
+}
+
+func TestWhatTheDashboardCanceledIsPutAgainFromItsReceipt(t *testing.T) {
+	e := newRealEnv(t)
+	queue := e.client().Queue("mail")
+	_, err := queue.Put(t.Context(), "Send", json.RawMessage(`{"big": 12345678901234567890}`),
+		qless.JID("first"), qless.Priority(7), qless.Tags("x", "y"), qless.Header("k", "v"))
+	require.NoError(t, err)
+	_, err = queue.Put(t.Context(), "Send", nil, qless.JID("second"), qless.DependsOn("first"))
+	require.NoError(t, err)
+	before := map[string]string{}
+	for _, jid := range []string{"first", "second"} {
+		before[jid] = e.run("", "job", "show", jid, "--json").out
+	}
+
+	s := e.serving(1, "serve", "--web", "127.0.0.1:0")
+	form := url.Values{"job": {"waiting:first", "depends:second"}, "sure": {"1"}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		"http://"+s.addresses["web"]+"/actions/job.cancel", strings.NewReader(form.Encode()))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	var done struct {
+		Count   int
+		Receipt string
+	}
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&done))
+	require.Equal(t, 2, done.Count)
+
+	status, receipt := s.get("web", "/receipts/"+done.Receipt)
+	require.Equal(t, http.StatusOK, status)
+	file := filepath.Join(t.TempDir(), "canceled.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(receipt), 0o600))
+	require.Equal(t, run{0, "", "put 2 jobs\n"}, e.run("", "job", "put", "--from", file))
+	for jid, was := range before {
+		is := e.run("", "job", "show", jid, "--json").out
+		require.Equal(t, withoutHistory(t, was), withoutHistory(t, is))
+	}
 }

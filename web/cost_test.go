@@ -1,0 +1,223 @@
+package web_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// A large namespace: so much of everything that what a page reads of it has to be bounded.
+const (
+	largeQueues    = 200
+	largeWorkers   = 100
+	largeGroups    = 200 // of failures, with 10 jobs each
+	largeRates     = 480 // queues and klasses of each minute: a queue has a few of them
+	largeRecurring = 60
+)
+
+// newLargeDesk returns a desk in front of a large namespace. Its rates are written as workers do.
+func newLargeDesk(t *testing.T) *desk {
+	t.Helper()
+	d := newDesk(t, web.Options{Interval: time.Hour})
+	fill := func(each func(pipe redis.Pipeliner)) {
+		pipe := d.server.Client(t).Pipeline()
+		each(pipe)
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+	d.fillQueues()
+	d.fillFailures()
+	now := time.Now()
+	fill(func(pipe redis.Pipeliner) {
+		for minute := range 4 * 60 {
+			at := now.Add(-time.Duration(minute) * time.Minute).Truncate(time.Minute)
+			var fields []any
+			for i := range largeRates {
+				queue, klass := queueNo(i%largeQueues), "Klass"+strconv.Itoa(i/largeQueues)
+				fields = append(fields, fmt.Sprintf("%d:%s:%s", len(queue), queue, klass),
+					"7,1,2|20:3 21:4 22:2 30:1|10:1 12:5 13:3 25:1")
+			}
+			pipe.HSet(t.Context(), fmt.Sprintf("ql:x:rates:%d", at.Unix()), fields...)
+			if minute%50 == 0 {
+				_, err := pipe.Exec(t.Context())
+				require.NoError(t, err)
+			}
+		}
+	})
+	fill(func(pipe redis.Pipeliner) {
+		for i := range largeWorkers {
+			name := fmt.Sprintf("worker-%d", i)
+			pipe.ZAdd(t.Context(), "ql:workers", redis.Z{Score: float64(now.Unix()), Member: name})
+			info, err := json.Marshal(map[string]any{"queues": []string{queueNo(i)}, "slots": 10})
+			require.NoError(t, err)
+			pipe.HSet(t.Context(), "ql:x:registry", name,
+				fmt.Sprintf("%d|%d|%s", now.Unix(), now.Unix(), info))
+		}
+	})
+	return d
+}
+
+func queueNo(i int) string { return "queue-" + strconv.Itoa(i) }
+
+// fillQueues puts waiting, scheduled and recurring jobs into the queues.
+func (d *desk) fillQueues() {
+	for i := range largeQueues {
+		jobs := []qless.JobSpec{
+			{Klass: "Send", Options: []qless.PutOption{qless.Tags("tag-" + strconv.Itoa(i))}},
+			{Klass: "Send", Options: []qless.PutOption{qless.Delay(time.Hour)}},
+		}
+		if i == 0 {
+			for n := range 500 {
+				jobs = append(jobs, qless.JobSpec{Klass: "Send", Data: map[string]int{"n": n}})
+			}
+		}
+		_, err := d.Queue(queueNo(i)).PutMany(d.t.Context(), jobs)
+		require.NoError(d.t, err)
+	}
+	for i := range largeRecurring {
+		_, err := d.Queue(queueNo(i%3)).Recur(d.t.Context(), "Tick", nil, time.Hour,
+			qless.JID("tick-"+strconv.Itoa(i)), qless.Offset(time.Hour))
+		require.NoError(d.t, err)
+	}
+}
+
+// fillFailures fails jobs of two klasses in each of many groups.
+func (d *desk) fillFailures() {
+	for group := range largeGroups {
+		specs := make([]qless.JobSpec, 10)
+		for i := range specs {
+			specs[i].Klass = "Charge" + strconv.Itoa(i%2)
+		}
+		_, err := d.Queue("failing").PutMany(d.t.Context(), specs)
+		require.NoError(d.t, err)
+		jobs, err := d.Queue("failing").Pop(d.t.Context(), len(specs))
+		require.NoError(d.t, err)
+		for _, job := range jobs {
+			err := job.Fail(d.t.Context(), fmt.Sprintf("group-%03d", group), "the bank declined the card")
+			require.NoError(d.t, err)
+		}
+	}
+}
+
+// A cost is what a server did.
+type cost struct {
+	commands int
+	bytes    int           // of its replies
+	time     time.Duration // in scripts and other commands: it is told, and no test depends on it
+}
+
+// costOf returns what a server does for something.
+func (d *desk) costOf(rdb *redis.Client, do func()) cost {
+	d.t.Helper()
+	before := d.spent(rdb)
+	do()
+	after := d.spent(rdb)
+	return cost{
+		after.commands - before.commands, after.bytes - before.bytes, after.time - before.time,
+	}
+}
+
+// spent returns what a server has done but for INFO.
+func (d *desk) spent(rdb *redis.Client) (sum cost) {
+	d.t.Helper()
+	stats, err := rdb.Info(d.t.Context(), "stats").Result()
+	require.NoError(d.t, err)
+	commands, err := rdb.Info(d.t.Context(), "commandstats").Result()
+	require.NoError(d.t, err)
+	lines := bufio.NewScanner(strings.NewReader(stats + "\r\n" + commands))
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		if name == "total_net_output_bytes" {
+			sum.bytes, _ = strconv.Atoi(value)
+		}
+		command, isCommand := strings.CutPrefix(name, "cmdstat_")
+		if !isCommand || command == "info" {
+			continue
+		}
+		var calls, usec int
+		_, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &usec)
+		require.NoError(d.t, err)
+		sum.commands += calls
+		if strings.HasPrefix(command, "eval") {
+			sum.time += time.Duration(usec) * time.Microsecond
+		}
+	}
+	return sum
+}
+
+func TestCostOfPages(t *testing.T) {
+	web.LimitLooks(t, 0)
+	d := newLargeDesk(t)
+	rdb := d.server.Client(t)
+	jobs, err := d.Queue(queueNo(1)).Peek(t.Context(), 1)
+	require.NoError(t, err)
+	for _, page := range []struct {
+		path            string
+		commands, bytes int // at most, of the first look
+	}{
+		{"/", 1650, 300_000},
+		{"/queues", 1600, 300_000},
+		{"/queues/queue-0", 1000, 60_000},
+		{"/queues/queue-0?list=scheduled", 1000, 60_000},
+		{"/queues/queue-0/why", 900, 40_000},
+		{"/jobs/" + jobs[0].JID, 10, 10_000},
+		{"/jobs/" + jobs[0].JID + "/graph", 20, 10_000},
+		{"/failures", 350, 20_000},
+		{"/failures/group-001", 60, 12_000},
+		{"/klasses?over=15m", 20, 300_000},
+		{"/klasses", 20, 300_000},
+		{"/klasses?over=6h", 20, 300_000},
+		{"/klasses?over=24h", 20, 300_000},
+		{"/klasses?over=3d", 20, 300_000},
+		{"/klasses/Klass1?over=15m", 20, 120_000},
+		{"/klasses/Klass1", 20, 120_000},
+		{"/klasses/Klass1?over=3d", 20, 120_000},
+		{"/workers", 350, 12_000},
+		{"/workers/worker-1", 350, 12_000},
+		{"/recurring", 1450, 40_000},
+		{"/recurring/tick-1", 20, 10_000},
+		{"/schedules", 10, 10_000},
+		{"/limits", 10, 10_000},
+		{"/tracked", 10, 10_000},
+		{"/completed", 10, 10_000},
+		{"/tags", 60, 20_000},
+		{"/tags/tag-1", 10, 10_000},
+		{"/activity", 10, 10_000},
+		{"/settings", 10, 10_000},
+		{"/server", 350, 20_000},
+		{"/find?q=Nothing", 2500, 60_000},
+		{"/find?q=tag-1", 2500, 60_000},
+		{"/actions/queue.pause?queue=queue-0", 10, 10_000},
+	} {
+		t.Run(page.path, func(t *testing.T) {
+			looker := *d
+			looker.t = t
+			looker.fresh(rdb).page(page.path) // scripts are loaded
+			fresh := looker.fresh(rdb)
+			first := fresh.costOf(rdb, func() { fresh.page(page.path) })
+			again := fresh.costOf(rdb, func() { fresh.page(page.path) })
+			t.Logf("%d commands, %d bytes, %v; then %d commands, %d bytes, %v", first.commands, first.bytes,
+				first.time, again.commands, again.bytes, again.time)
+			require.LessOrEqual(t, first.commands, page.commands)
+			require.LessOrEqual(t, first.bytes, page.bytes)
+		})
+	}
+}
+
+// fresh returns a desk with a dashboard that knows nothing yet.
+func (d *desk) fresh(rdb *redis.Client) *desk {
+	d.t.Helper()
+	options := web.Options{Interval: time.Hour, Logger: testkit.Quiet()}
+	return d.at(web.New(options, web.Source{Client: d.Client, Redis: rdb}))
+}

@@ -1,0 +1,110 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/web"
+)
+
+func TestAllThatAreFoundAreCountedTypedAndCanceled(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.putMany("mail", "Send", 700)
+	d.putMany("print", "Send", 501)
+	d.putMany("print", "Other", 3)
+	page := d.page("/find?q=Send&in=klass&state=waiting")
+	require.Contains(t, page, `<input type="hidden" name="scope" value="found">`)
+	require.Contains(t, page, "All that match")
+	require.Contains(t, page, `formaction="/actions/job.cancel"`)
+	require.NotContains(t, d.page("/find?q=nothing"), "All that match")
+	all := url.Values{"scope": {"found"}, "q": {"Send"}, "in": {"klass"}, "state": {"waiting"}}
+
+	asked := d.post("job.cancel", all)
+	require.Equal(t, http.StatusOK, asked.StatusCode)
+	require.Contains(t, asked.body, "Cancel: 1\u202f201 jobs?")
+	require.Contains(t, asked.body, "jobs with &#34;Send&#34; as klass, waiting")
+	require.Contains(t, asked.body, "type <code>Send</code>")
+	requireSound(t, "ask", asked.body)
+
+	all.Set("sure", "1")
+	asked = d.post("job.cancel", all)
+	require.Equal(t, http.StatusUnprocessableEntity, asked.StatusCode)
+	require.Equal(t, 504, d.count("print", qless.ListWaiting))
+
+	all.Set("typed", "Send")
+	run := d.begin("job.cancel", all)
+	done := d.end(run)
+	require.Equal(t, 1201, done.Count)
+	require.Equal(t, 0, d.count("mail", qless.ListWaiting))
+	require.Equal(t, 3, d.count("print", qless.ListWaiting))
+	require.Contains(t, d.page(run), "1\u202f201 jobs canceled.")
+	done = d.end(d.begin("job.restore", form("receipt", done.Receipt)))
+	require.Equal(t, 1201, done.Count)
+}
+
+func TestAnActionChangesAllThatFindShows(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	ctx := t.Context()
+	for _, jid := range []string{"failed-1", "done-1", "running-1"} {
+		_, err := d.Queue("mail").Put(ctx, "Send", map[string]string{"to": jid + "@example"},
+			qless.JID(jid), qless.Tags("urgent"))
+		d.do(err)
+	}
+	jobs, err := d.Queue("mail").Pop(ctx, 3)
+	d.do(err)
+	d.do(jobs[0].Fail(ctx, "network", "No route to Host"))
+	d.do(jobs[1].Complete(ctx))
+	d.put("mail", "Send", qless.JID("waiting-1"))
+	d.put("print", "Send", qless.JID("later-1"), qless.Delay(1e12))
+	d.put("print", "Sort", qless.JID("depends-1"), qless.DependsOn("later-1"), qless.Tags("urgent"))
+	d.put("print", "urgent", qless.JID("urgent-1"))
+
+	for _, query := range []string{
+		"q=Send", "q=-1", "q=-1&in=jid", "q=urgent", "q=urgent&in=tag", "q=urgent&in=klass",
+		"q=urgent&in=tag&state=depends", "q=HOST&in=failure", "q=net&in=failure", "q=example&in=data",
+		"state=running", "state=scheduled", "state=complete", "state=failed&queue=mail", "queue=print",
+		"q=Send&queue=print", "q=Send&state=waiting", "state=stalled",
+	} {
+		t.Run(query, func(t *testing.T) {
+			d := *d.again(web.Options{})
+			d.t = t
+			shown := found(d.page("/find?" + query))
+			what, err := url.ParseQuery(query)
+			require.NoError(t, err)
+			what.Set("scope", "found")
+			what.Set("tags", "seen")
+			what.Set("sure", "1")
+			done := d.did("job.tag", what)
+			require.Equal(t, len(shown), done.Count, shown)
+			require.Zero(t, done.Left)
+			for _, jid := range shown {
+				job, err := d.Job(ctx, jid)
+				require.NoError(t, err)
+				require.Contains(t, job.Tags, "seen", jid)
+			}
+			if len(shown) == 0 {
+				return
+			}
+			_, err = d.Bulk(shown...).Untag(ctx, "seen")
+			d.do(err)
+		})
+	}
+}
+
+func TestWhatIsNotShownCanNotSelectJobs(t *testing.T) {
+	d := newDesk(t, web.Options{Redact: func(*qless.Job) {}})
+	d.put("mail", "Send")
+	for _, what := range []url.Values{
+		form("scope", "found", "q", "n", "in", "data"), form("scope", "found"),
+		form("scope", "found", "q", "n", "in", "nowhere"), form("scope", "found", "state", "none"),
+	} {
+		what.Set("sure", "1")
+		got := d.post("job.cancel", what)
+		require.Equal(t, http.StatusBadRequest, got.StatusCode, what)
+	}
+	require.Equal(t, 1, d.count("mail", qless.ListWaiting))
+}

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/qless/qless-go/internal/units"
+)
+
+const (
+	growthTime  = 10 * time.Minute // how far back the sizes of failure groups are kept
+	growthStep  = 30 * time.Second // how far they are apart
+	growthShown = 5                // how many groups the first page names
+)
+
+// growth keeps how large the failure groups were when somebody looked: in the last minutes, or else
+// when they did last.
+type growth struct {
+	mu    sync.Mutex
+	looks []sizes // in the order of time; the last one may be of this moment
+}
+
+// sizes are how many jobs each failure group had at a time.
+type sizes struct {
+	at     time.Time
+	groups map[string]int
+}
+
+// A growing is a failure group that has become larger.
+type growing struct {
+	Name  string    `json:"name"`
+	Jobs  int       `json:"jobs"`
+	More  int       `json:"more"` // how many there are more than before
+	Since time.Time `json:"since"`
+
+	values []float64
+}
+
+// add notes how large the groups are.
+func (g *growth) add(now sizes) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n := len(g.looks); n > 1 && g.looks[n-1].at.Sub(g.looks[n-2].at) < growthStep {
+		g.looks = g.looks[:n-1]
+	}
+	isOld := func(look sizes) bool { return now.at.Sub(look.at) > growthTime }
+	for len(g.looks) > 1 && isOld(g.looks[0]) {
+		g.looks = g.looks[1:]
+	}
+	g.looks = append(slices.Clip(g.looks), now)
+}
+
+// of returns how a group has grown, or nil if it has not.
+func (g *growth) of(name string) *growing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.grown(name)
+}
+
+func (g *growth) grown(name string) *growing {
+	if len(g.looks) < 2 {
+		return nil
+	}
+	first, last := g.looks[0], g.looks[len(g.looks)-1]
+	group := &growing{
+		Name: name, Jobs: last.groups[name], More: last.groups[name] - first.groups[name],
+		Since: first.at,
+	}
+	if group.More <= 0 {
+		return nil
+	}
+	for _, look := range g.looks {
+		group.values = append(group.values, float64(look.groups[name]))
+	}
+	return group
+}
+
+// most returns the groups that have grown most.
+func (g *growth) most(n int) []*growing {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := []*growing{}
+	if len(g.looks) == 0 {
+		return all
+	}
+	for name := range g.looks[len(g.looks)-1].groups {
+		if group := g.grown(name); group != nil {
+			all = append(all, group)
+		}
+	}
+	slices.SortFunc(all, func(a, b *growing) int {
+		return cmp.Or(cmp.Compare(b.More, a.More), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(n, len(all))]
+}
+
+// Words says by how much it has grown: "12 more in 5m".
+func (g *growing) Words() string {
+	return number(g.More) + " more in " + units.Age(max(time.Second, time.Since(g.Since)))
+}
+
+// Spark draws its sizes.
+func (g *growing) Spark() template.HTML {
+	label := "from " + strconv.Itoa(g.Jobs-g.More) + " to " + strconv.Itoa(g.Jobs) + " jobs"
+	return sparkline(label, g.values)
+}
