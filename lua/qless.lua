@@ -76,6 +76,7 @@ local met_limits = false
 local met_texts = false
 local dropped = 0
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
@@ -3438,6 +3439,12 @@ if count > 0 then
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             jobs[i], waited[i] = job, key
+            local size = #(job[6] or '')
+            taken_bytes = taken_bytes + size
+            if taken_bytes > most_bytes and taken_bytes > size and run then
+              count, settings.stopped, dropped = i - 1, true, 1000
+              break
+            end
             if job[9] and string.find(job[9], '^%a*c') then
               limited = true
             end
@@ -32944,6 +32951,7 @@ local seldom1
 local met_limits = false
 local met_texts = false
 local dropped = 0
+local most_bytes, taken_bytes = math.huge, 0
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -34896,6 +34904,12 @@ do
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         jobs[i], waited[i] = job, key
+        local size = #(job[6] or '')
+        taken_bytes = taken_bytes + size
+        if taken_bytes > most_bytes and taken_bytes > size and run then
+          count, settings.stopped, dropped = i - 1, true, 1000
+          break
+        end
         if job[9] and string.find(job[9], '^%a*c') then
           limited = true
         end
@@ -44589,6 +44603,7 @@ local met_limits = false
 local met_texts = false
 local dropped = 0
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -48015,6 +48030,12 @@ local function lock_from(i, lost, more, direct, out)
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
             'tags', 'time', 'x:o')
           jobs[i], waited[i] = job, key
+          local size = #(job[6] or '')
+          taken_bytes = taken_bytes + size
+          if taken_bytes > most_bytes and taken_bytes > size and run then
+            count, settings.stopped, dropped = i - 1, true, 1000
+            break
+          end
           if job[9] and string.find(job[9], '^%a*c') then
             limited = true
           end
@@ -48231,13 +48252,18 @@ end
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
-  for i = 1, #queues do
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #queues - 1 do
+    local i = (n - 1) % #queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      local found = dropped < 1000
+        and lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= 1000 and i
     end
   end
+  cursor = stopped and stopped % #queues or cursor
   local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
@@ -48355,27 +48381,40 @@ local function claim_soonest()
   end
   return poll, ''
 end
-local function wait_for(queue)
+local function forget_lapsed(gone)
+  local channels, dead = {}, {}
+  for i = 1, #gone do
+    channels[i] = prefix .. 'x:wake:' .. gone[i]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for i = 1, #gone do
+    if counts[2 * i] == 0 then
+      dead[#dead + 1] = gone[i]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+local function drop_lapsed(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
-  end
-  for i = 1, #gone do
-    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i])
-    end
+    forget_lapsed(gone)
   end
 end
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
     wake(claim)
   end
+  local again, lapses = try('sadd', idle, worker) == 0, string.format('%.17g', (now + 3 * math.max(poll, 10)))
   for i = 1, #queues do
-    wait_for(queues[i])
+    try('zadd', prefix .. 'x:idle:' .. queues[i], lapses, worker)
+    if again then
+      drop_lapsed(queues[i])
+    end
   end
-  try('sadd', idle, worker)
   return wait, claimed
 elseif which == 'is_left_due' then
   for i = 1, #queues do
@@ -48386,6 +48425,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
+most_bytes = 8388608
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

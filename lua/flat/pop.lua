@@ -122,6 +122,7 @@ local dropped = 0
 
 
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 
 
 local function within(wanted)
@@ -3481,6 +3482,12 @@ if count > 0 then
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             jobs[i], waited[i] = job, key
+            local size = #(job[6] or '')
+            taken_bytes = taken_bytes + size
+            if taken_bytes > most_bytes and taken_bytes > size and run then
+              count, settings.stopped, dropped = i - 1, true, 1000
+              break
+            end
             if job[9] and string.find(job[9], '^%a*c') then
               limited = true
             end

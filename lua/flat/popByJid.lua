@@ -103,6 +103,7 @@ local dropped = 0
 
 
 
+local most_bytes, taken_bytes = math.huge, 0
 
 
 
@@ -2061,6 +2062,12 @@ do
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         jobs[i], waited[i] = job, key
+        local size = #(job[6] or '')
+        taken_bytes = taken_bytes + size
+        if taken_bytes > most_bytes and taken_bytes > size and run then
+          count, settings.stopped, dropped = i - 1, true, 1000
+          break
+        end
         if job[9] and string.find(job[9], '^%a*c') then
           limited = true
         end

@@ -15,7 +15,8 @@
 --                    none, and the jobs are locked for another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended; the queue for whose next due job this worker
+--          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
@@ -26,8 +27,8 @@
 -- Errors   Reserve()
 -- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
 --          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
---          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
---          worker is idle, 1 for each queue, up to 100, and 1 more
+--          for each job; 4 for each queue more when the worker becomes idle, 5 when it is idle
+--          already; with ahead when a worker is idle, 1 for each queue, up to 100, and 1 more
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set sismember
@@ -155,6 +156,7 @@ local dropped = 0
 
 
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -3578,6 +3580,12 @@ local function lock_from(i, lost, more, direct, out)
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
             'tags', 'time', 'x:o')
           jobs[i], waited[i] = job, key
+          local size = #(job[6] or '')
+          taken_bytes = taken_bytes + size
+          if taken_bytes > most_bytes and taken_bytes > size and run then
+            count, settings.stopped, dropped = i - 1, true, 1000
+            break
+          end
           if job[9] and string.find(job[9], '^%a*c') then
             limited = true
           end
@@ -3796,13 +3804,18 @@ end
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
-  for i = 1, #queues do
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #queues - 1 do
+    local i = (n - 1) % #queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      local found = dropped < 1000
+        and lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= 1000 and i
     end
   end
+  cursor = stopped and stopped % #queues or cursor
   local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
@@ -3920,27 +3933,40 @@ local function claim_soonest()
   end
   return poll, ''
 end
-local function wait_for(queue)
+local function forget_lapsed(gone)
+  local channels, dead = {}, {}
+  for i = 1, #gone do
+    channels[i] = prefix .. 'x:wake:' .. gone[i]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for i = 1, #gone do
+    if counts[2 * i] == 0 then
+      dead[#dead + 1] = gone[i]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+local function drop_lapsed(queue)
   local waiting = prefix .. 'x:idle:' .. queue
-  try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
   if #gone > 0 then
     call('zrem', waiting, unpack(gone))
-  end
-  for i = 1, #gone do
-    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i])
-    end
+    forget_lapsed(gone)
   end
 end
   local wait, claimed = claim_soonest()
   if claim ~= claimed and drop_claim() then
     wake(claim)
   end
+  local again, lapses = try('sadd', idle, worker) == 0, string.format('%.17g', (now + 3 * math.max(poll, 10)))
   for i = 1, #queues do
-    wait_for(queues[i])
+    try('zadd', prefix .. 'x:idle:' .. queues[i], lapses, worker)
+    if again then
+      drop_lapsed(queues[i])
+    end
   end
-  try('sadd', idle, worker)
   return wait, claimed
 elseif which == 'is_left_due' then
   for i = 1, #queues do
@@ -3951,6 +3977,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
+most_bytes = 8388608
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
