@@ -3773,8 +3773,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -3815,7 +3815,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -3992,6 +3999,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -4202,7 +4212,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -4965,6 +4975,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -5003,7 +5016,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -5149,7 +5162,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -5717,6 +5730,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -5760,7 +5776,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -5925,7 +5941,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -7223,7 +7239,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -28926,7 +28942,7 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_several', queue, seldom1('soonest', group), #group)
         end
       end
     end
@@ -29008,8 +29024,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -29050,7 +29066,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -29211,6 +29234,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -29421,7 +29447,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -30168,6 +30194,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -30206,7 +30235,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -30352,7 +30381,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -30920,6 +30949,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -30963,7 +30995,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -31128,7 +31160,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -36053,8 +36085,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -36095,7 +36127,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -36272,6 +36311,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -36482,7 +36524,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -37245,6 +37287,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -37283,7 +37328,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -37429,7 +37474,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -37997,6 +38042,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -38040,7 +38088,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -38205,7 +38253,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -39543,7 +39591,7 @@ if n > 0 then
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -41687,8 +41735,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -41729,7 +41777,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -41906,6 +41961,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -42116,7 +42174,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -42879,6 +42937,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -42917,7 +42978,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -43063,7 +43124,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -43631,6 +43692,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -43674,7 +43738,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -43839,7 +43903,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -45092,7 +45156,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -49800,8 +49864,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -49842,7 +49906,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -50019,6 +50090,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -50229,7 +50303,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -50992,6 +51066,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -51030,7 +51107,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -51176,7 +51253,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -51744,6 +51821,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -51787,7 +51867,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -51952,7 +52032,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -53335,7 +53415,7 @@ repeat
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end

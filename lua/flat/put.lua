@@ -162,8 +162,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -204,7 +204,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -381,6 +388,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -591,7 +601,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -1354,6 +1364,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -1392,7 +1405,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1538,7 +1551,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -2106,6 +2119,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -2149,7 +2165,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2314,7 +2330,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -3607,7 +3623,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end

@@ -182,8 +182,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -224,7 +224,14 @@ local function wake(queue)
   end
   return woken
 end
-  return delay < 3600 and wake(queue)
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -401,6 +408,9 @@ local function wake(queue)
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -611,7 +621,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -1374,6 +1384,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -1412,7 +1425,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1558,7 +1571,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -2126,6 +2139,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
     wake(queue)
@@ -2169,7 +2185,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2334,7 +2350,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -3667,7 +3683,7 @@ if n > 0 then
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end

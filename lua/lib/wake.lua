@@ -77,6 +77,23 @@ local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
 end
 
+-- How many jobs one worker is woken for, and how many workers are woken at once: each wakes another
+-- one for what it leaves.
+local SHARE = 10
+local MOST_WOKEN = 16
+
+-- The same for n jobs that come at once, the first after a delay.
+local function wake_several(queue, delay, n) -- cold
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(MOST_WOKEN, math.ceil(n / SHARE)) do
+    if not wake(queue) then
+      return
+    end
+  end
+end
+
 -- Called when a job has stopped running: a queue with a max-concurrency may run another one.
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then

@@ -186,3 +186,29 @@ func TestAPollOfAThousandQueues(t *testing.T) {
 	require.Zero(t, jobs)
 	require.Positive(t, wait)
 }
+
+// Many jobs that come at once wake several workers, so that the last one does not wait for a chain of
+// wake-ups.
+func TestManyJobsWakeSeveralWorkers(t *testing.T) {
+	for jobs, want := range map[int]int64{1: 1, 10: 1, 11: 2, 100: 10, 500: 16} {
+		e := newEnv(t, testkit.Start(t), "ql:")
+		ctx := t.Context()
+		const workers = 20
+		listens := e.rdb.Subscribe(ctx)
+		t.Cleanup(func() { require.NoError(t, listens.Close()) })
+		for i := range workers {
+			name := fmt.Sprint("w", i)
+			require.NoError(t, listens.Subscribe(ctx, "ql:x:wake:"+name))
+			_, err := listens.Receive(ctx)
+			require.NoError(t, err)
+			e.reserveAs(name, "1", "0", "q")
+		}
+		specs := make([]qless.JobSpec, jobs)
+		for i := range specs {
+			specs[i].Klass = "K"
+		}
+		_, err := e.Queue("q").PutMany(ctx, specs)
+		require.NoError(t, err)
+		require.Equal(t, want, workers-e.rdb.SCard(ctx, "ql:x:idle").Val(), "%d jobs", jobs)
+	}
+}
