@@ -113,7 +113,7 @@ end
 
 -- When the worker's entries lapse, unless it asks again before: it is gone then.
 local function lapse()
-  return exact(now + 3 * math.max(poll, 10))
+  return later(3 * math.max(poll, 10))
 end
 
 -- How many clients listen for puts by other scripts, and whether this worker listens.
@@ -129,10 +129,10 @@ end
 
 -- Notes that an idle worker has looked at all queues, so that others with the same ones need not do
 -- so right after it.
-local function note_looked()
+local function note_looked() -- cold
   local ms = math.floor(math.min(1000, 100 * poll))
   if ms > 0 then
-    try('set', looked_key(), exact(now + poll), 'PX', string.format('%d', ms))
+    try('set', looked_key(), later(poll), 'PX', string.format('%d', ms))
   end
 end
 
@@ -161,29 +161,7 @@ local function stay_idle() -- cold
   return renew_entries() and wait or nil
 end
 
-must_publish()
-if polls and claim == '' and count > 0 then
-  local wait = stay_idle()
-  if wait then
-    local counted, listens = count_listeners()
-    return {cursor, exact(wait), '', listens and counted or -1}
-  end
-end
-if order == 'shuffled' then
-  shuffle()
-end
--- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
--- only, also what it may have besides work.
-local existing, special = false, 0
-if #queues == 1 then
-  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
-    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
-end
-if existing ~= 0 then
-  special = call('exists', prefix .. 'paused_queues', idle)
-end
-local tracked = existing and existing > special -- or recurring or scheduled jobs
-special = special > 0
+local special = 0
 
 -- How many queues, and how many workers that waited for them, others_idle looks at.
 local LOOKED = 100
@@ -235,6 +213,30 @@ local function others_idle() -- cold
   return false
 end
 
+must_publish()
+if polls and claim == '' and count > 0 then
+  local wait = stay_idle()
+  if wait then
+    local counted, listens = count_listeners()
+    return {cursor, exact(wait), '', listens and counted or -1}
+  end
+end
+if order == 'shuffled' then
+  shuffle()
+end
+-- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
+-- only, also what it may have besides work.
+local existing = false
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special -- or recurring or scheduled jobs
+special = special > 0
+
 -- How many jobs to take: ahead only those that no idle worker could take.
 local limit = count
 if ahead > 0 and not (special and others_idle()) then
@@ -260,7 +262,7 @@ local filled = none
 
 -- Which of several queues have nothing to take, now or later: true or false for each that was
 -- looked at.
-local known_empty = {}
+local known_empty = #queues > 1 and {} or none
 
 -- How many queues one command asks about: few at first, because the first ones may have enough.
 local step = 1
@@ -667,30 +669,26 @@ local function claim_soonest()
   return poll, ''
 end
 
--- Removes workers whose entries have lapsed from the idle ones. One that is alive may wait for jobs
--- of other queues.
-local function forget_lapsed(gone) -- cold
+-- Removes some of those that wait for jobs: their entries have lapsed. They are not idle any more,
+-- except for those that listen, and may wait for jobs of other queues.
+local function drop_lapsed(waiting)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
+  if #gone == 0 then
+    return
+  end
+  call('zrem', waiting, unpack(gone))
   local channels, dead = {}, {}
-  for i = 1, #gone do
-    channels[i] = prefix .. 'x:wake:' .. gone[i]
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
   end
   local counts = call('pubsub', 'numsub', unpack(channels))
-  for i = 1, #gone do
-    if counts[2 * i] == 0 then
-      dead[#dead + 1] = gone[i]
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
     end
   end
   if #dead > 0 then
     try('srem', idle, unpack(dead))
-  end
-end
-
--- Removes some of those that wait for jobs: their entries have lapsed.
-local function drop_lapsed(waiting)
-  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
-  if #gone > 0 then
-    call('zrem', waiting, unpack(gone))
-    forget_lapsed(gone)
   end
 end
 
@@ -718,8 +716,8 @@ local function enter_list(name, lapses, missing) -- cold
 end
 
 -- Adds the worker to those with its list of queues. Their entries last for an hour, and those that
--- are missing are added.
-local function wait_in_list()
+-- are missing are added. A poll has time to remove some workers that are gone.
+local function wait_in_list(again) -- cold
   local name = list_name(list)
   local key, listed, short = waiters_key(name), listed_key(name), 3 * poll
   try('zadd', key, lapse(), worker)
@@ -736,19 +734,13 @@ local function wait_in_list()
     enter_list(name, lapses, missing)
     call('hdel', listed, unpack(missing))
   end
-  return key
+  if again then
+    drop_lapsed(key)
+  end
 end
 
--- Adds the worker to those that wait for jobs of its queues. A poll has time to remove some that
--- are gone.
-local function wait_for_jobs(again)
-  if #queues > FEW_QUEUES then
-    local waiting = wait_in_list()
-    if again then
-      drop_lapsed(waiting)
-    end
-    return
-  end
+-- The same for each of a few queues.
+local function wait_for_each(again)
   local lapses = lapse()
   for i = 1, #queues do
     local waiting = prefix .. 'x:idle:' .. queues[i]
@@ -765,9 +757,8 @@ local function become_idle() -- cold
     wake(claim) -- before this worker itself can be woken for it
   end
   local again = try('sadd', idle, worker) == 0
-  wait_for_jobs(again)
-  if again then
-    note_looked()
+  if #queues <= FEW_QUEUES then
+    wait_for_each(again)
   end
   return wait, claimed, again
 end
@@ -810,6 +801,12 @@ local wait, claimed, polled, listens = 0, '', false, true
 local listeners
 if #out < count and dropped < MAX_DROPPED then
   wait, claimed, polled = become_idle()
+  if #queues > FEW_QUEUES then
+    wait_in_list(polled)
+  end
+  if polled and polls then
+    note_looked()
+  end
   listeners, listens = count_listeners()
 else
   listeners = become_busy()

@@ -3408,6 +3408,9 @@ end
 local idle = prefix .. 'x:idle'
 local seldom2
 
+
+
+local special = 0
 seldom2 = function(which, ...)
 if which == 'shuffle' then
   for i = #queues, 2, -1 do
@@ -3416,16 +3419,39 @@ if which == 'shuffle' then
     queues[i], queues[other] = queues[other], queues[i]
   end
   cursor = 0
+elseif which == 'note_looked' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+  local ms = math.floor(math.min(1000, 100 * poll))
+  if ms > 0 then
+    try('set', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list)), later(poll), 'PX', string.format('%d', ms))
+  end
 elseif which == 'stay_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
 local function renew_entries()
   if #queues <= 16 then
     for i = 1, #queues do
-      try('zadd', prefix .. 'x:idle:' .. queues[i], string.format('%.17g', (now + 3 * math.max(poll, 10))), worker)
+      try('zadd', prefix .. 'x:idle:' .. queues[i], later(3 * math.max(poll, 10)), worker)
     end
     return true
   end
   local name = redis.sha1hex(list)
-  return type(try('zadd', prefix .. 'x:list:' .. name, string.format('%.17g', (now + 3 * math.max(poll, 10))), worker)) == 'number'
+  return type(try('zadd', prefix .. 'x:list:' .. name, later(3 * math.max(poll, 10)), worker)) == 'number'
     and try('hlen', prefix .. 'x:listed:' .. name) == 1
 end
   local wait = finite(try('get', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list))), 0) - now
@@ -3434,38 +3460,7 @@ end
   end
   write_first('zadd', prefix .. 'workers', stamp, owner)
   return renew_entries() and wait or nil
-end
-end
-do
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-  end
-end
-if polls and claim == '' and count > 0 then
-  local wait = seldom2('stay_idle')
-  if wait then
-    local counted, listens
-    do
-      local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-      counted, listens = counts[2], counts[4] > 0
-    end
-    return {cursor, string.format('%.17g', wait), '', listens and counted or -1}
-  end
-end
-if order == 'shuffled' then
-  seldom2('shuffle')
-end
-local existing, special = false, 0
-if #queues == 1 then
-  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
-    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
-end
-if existing ~= 0 then
-  special = call('exists', prefix .. 'paused_queues', idle)
-end
-local tracked = existing and existing > special
-special = special > 0
-local function others_idle()
+elseif which == 'others_idle' then
 local function append_waiting(name, others, seen)
   if string.byte(name) ~= 1 then
     others[#others + 1] = name
@@ -3508,8 +3503,38 @@ end
   end
   return false
 end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+if polls and claim == '' and count > 0 then
+  local wait = seldom2('stay_idle')
+  if wait then
+    local counted, listens
+    do
+      local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+      counted, listens = counts[2], counts[4] > 0
+    end
+    return {cursor, string.format('%.17g', wait), '', listens and counted or -1}
+  end
+end
+if order == 'shuffled' then
+  seldom2('shuffle')
+end
+local existing = false
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local limit = count
-if ahead > 0 and not (special and others_idle()) then
+if ahead > 0 and not (special and seldom2('others_idle')) then
   limit = count + ahead
 end
 if #queues > 1 or limit == 0 then
@@ -3523,7 +3548,7 @@ if special and (#queues <= 16 or call('exists', prefix .. 'paused_queues') == 1)
 end
 local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
 local filled = none
-local known_empty = {}
+local known_empty = #queues > 1 and {} or none
 local step = 1
 local seldom3
 
@@ -3965,6 +3990,7 @@ end
 local seldom4
 
 
+
 seldom4 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
@@ -4044,7 +4070,88 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0 or dropped >= 1000
+elseif which == 'wait_in_list' then
+local again = ...
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+local function missing(n)
+  return math.max(0, limit - n)
+end
+local function drop_lapsed(waiting)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+  if #gone == 0 then
+    return
+  end
+  call('zrem', waiting, unpack(gone))
+  local channels, dead = {}, {}
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+local function read_listed(name)
+  local fields = try('hgetall', prefix .. 'x:listed:' .. name)
+  local lapses, missing = 0, {}
+  for i = 1, #fields, 2 do
+    if fields[i] == '' then
+      lapses = finite(fields[i + 1], 0)
+    else
+      missing[#missing + 1] = fields[i]
+    end
+  end
+  return lapses, missing
+end
+local function enter_list(name, lapses, missing)
+  for i = 1, #missing do
+    local waiting = prefix .. 'x:idle:' .. missing[i]
+    try('zadd', waiting, string.format('%.17g', lapses), '\1' .. name)
+    drop_lapsed(waiting)
+  end
+end
+  local name = redis.sha1hex(list)
+  local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * poll
+  try('zadd', key, later(3 * math.max(poll, 10)), worker)
+  local lapses, missing = read_listed(name)
+  if lapses < now + 1800 + short then
+    lapses = now + 3600 + short
+    enter_list(name, lapses, queues)
+    call('del', listed)
+    call('hset', listed, '', string.format('%.17g', lapses))
+    local day = string.format('%d', 86400 + 2 * short)
+    call('expire', listed, day)
+    try('expire', key, day)
+  elseif #missing > 0 then
+    enter_list(name, lapses, missing)
+    call('hdel', listed, unpack(missing))
+  end
+  if again then
+    drop_lapsed(key)
+  end
 elseif which == 'become_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -4100,12 +4207,6 @@ local function rate_opens(limit)
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
-local function note_looked()
-  local ms = math.floor(math.min(1000, 100 * poll))
-  if ms > 0 then
-    try('set', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list)), string.format('%.17g', (now + poll)), 'PX', string.format('%d', ms))
-  end
-end
 local function is_open(i)
   if paused[i] == 1 or #queues == 1 then
     return paused[i] ~= 1
@@ -4124,9 +4225,6 @@ local function drop_claim()
     return false
   end
   return call('del', prefix .. 'x:due:' .. claim) == 1
-end
-local function missing(n)
-  return math.max(0, limit - n)
 end
 local function by_due(a, b)
   return a.due < b.due
@@ -4165,94 +4263,33 @@ local function claim_soonest()
   end
   return poll, ''
 end
-local function forget_lapsed(gone)
-  local channels, dead = {}, {}
-  for i = 1, #gone do
-    channels[i] = prefix .. 'x:wake:' .. gone[i]
-  end
-  local counts = call('pubsub', 'numsub', unpack(channels))
-  for i = 1, #gone do
-    if counts[2 * i] == 0 then
-      dead[#dead + 1] = gone[i]
-    end
-  end
-  if #dead > 0 then
-    try('srem', idle, unpack(dead))
-  end
-end
-local function drop_lapsed(waiting)
-  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-  if #gone > 0 then
-    call('zrem', waiting, unpack(gone))
-    forget_lapsed(gone)
-  end
-end
-local function read_listed(name)
-  local fields = try('hgetall', prefix .. 'x:listed:' .. name)
-  local lapses, missing = 0, {}
-  for i = 1, #fields, 2 do
-    if fields[i] == '' then
-      lapses = finite(fields[i + 1], 0)
-    else
-      missing[#missing + 1] = fields[i]
-    end
-  end
-  return lapses, missing
-end
-local function enter_list(name, lapses, missing)
-  for i = 1, #missing do
-    local waiting = prefix .. 'x:idle:' .. missing[i]
-    try('zadd', waiting, string.format('%.17g', lapses), '\1' .. name)
-    drop_lapsed(waiting)
-  end
-end
-local function wait_for_jobs(again)
-  if #queues > 16 then
-    local waiting
-    do
-      local name = redis.sha1hex(list)
-      local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * poll
-      try('zadd', key, string.format('%.17g', (now + 3 * math.max(poll, 10))), worker)
-      local lapses, missing = read_listed(name)
-      if lapses < now + 1800 + short then
-        lapses = now + 3600 + short
-        enter_list(name, lapses, queues)
-        call('del', listed)
-        call('hset', listed, '', string.format('%.17g', lapses))
-        local day = string.format('%d', 86400 + 2 * short)
-        call('expire', listed, day)
-        try('expire', key, day)
-      elseif #missing > 0 then
-        enter_list(name, lapses, missing)
-        call('hdel', listed, unpack(missing))
-      end
-      waiting = key
-    end
-    if again then
-      do
-        local waiting = waiting
-        local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-        if #gone > 0 then
-          call('zrem', waiting, unpack(gone))
-          forget_lapsed(gone)
-        end
-      end
-    end
-    return
-  end
-  local lapses = string.format('%.17g', (now + 3 * math.max(poll, 10)))
+local function wait_for_each(again)
+  local lapses = later(3 * math.max(poll, 10))
   for i = 1, #queues do
     local waiting = prefix .. 'x:idle:' .. queues[i]
     try('zadd', waiting, lapses, worker)
     if again then
-      do
+      repeat
         local waiting = waiting
         local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
-        if #gone > 0 then
-          call('zrem', waiting, unpack(gone))
-          forget_lapsed(gone)
+        if #gone == 0 then
+          break
         end
-      end
+        call('zrem', waiting, unpack(gone))
+        local channels, dead = {}, {}
+        for n = 1, #gone do
+          channels[n] = prefix .. 'x:wake:' .. gone[n]
+        end
+        local counts = call('pubsub', 'numsub', unpack(channels))
+        for n = 1, #gone do
+          if counts[2 * n] == 0 then
+            dead[#dead + 1] = gone[n]
+          end
+        end
+        if #dead > 0 then
+          try('srem', idle, unpack(dead))
+        end
+      until true
     end
   end
 end
@@ -4261,9 +4298,8 @@ end
     wake(claim)
   end
   local again = try('sadd', idle, worker) == 0
-  wait_for_jobs(again)
-  if again then
-    note_looked()
+  if #queues <= 16 then
+    wait_for_each(again)
   end
   return wait, claimed, again
 elseif which == 'is_left_due' then
@@ -4329,6 +4365,12 @@ local wait, claimed, polled, listens = 0, '', false, true
 local listeners
 if #out < count and dropped < 1000 then
   wait, claimed, polled = seldom4('become_idle')
+  if #queues > 16 then
+    seldom4('wait_in_list', polled)
+  end
+  if polled and polls then
+    seldom2('note_looked')
+  end
   do
     local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
     listeners, listens = counts[2], counts[4] > 0

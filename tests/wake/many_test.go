@@ -120,7 +120,7 @@ func TestAPollTrustsTheLookOfAnother(t *testing.T) {
 			e.reserveAs(worker, "1", "0", queues...)
 		}
 		until(t, "what was seen is known", func() bool {
-			e.reserveAs("one", "1", "0", queues...) // it is idle: this is a poll, too
+			e.reserveAs("one", "1", "poll 0", queues...)
 			looked := e.rdb.Keys(ctx, "ql:x:looked:*").Val()
 			return len(looked) == 1 && e.rdb.Persist(ctx, looked[0]).Val()
 		})
