@@ -124,6 +124,7 @@ func (l *workLoop) wait(ctx context.Context) bool {
 	select {
 	case <-l.due:
 	case <-l.alarm.C:
+		l.reservation.polls = true
 		l.jobsReady()
 	case <-ctx.Done():
 		return false
@@ -249,6 +250,7 @@ func (l *workLoop) send(ctx context.Context, e exchange, asks bool) error {
 	}
 	if asks {
 		p.Add("reserve", l.reservation.args(w.client.worker, e.room, e.ahead, w.cfg.PollInterval)...)
+		l.reservation.polls = false // if the reply is lost, the next one must say what it claims
 	}
 	sent := time.Now()
 	replies, failures := w.client.exec(ctx, p)

@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -40,6 +41,7 @@ type reservation struct {
 	left     []string // what they last matched, if they match nothing now
 	cursor   int
 	claim    string
+	polls    bool // nothing but the time has it ask again
 }
 
 // hasPatterns reports whether the queues depend on which ones exist.
@@ -144,22 +146,22 @@ const reservedQueues = 7
 
 // args returns the arguments of the script reserve, for a number of jobs and some more ahead.
 func (r *reservation) args(worker string, count, ahead int, poll time.Duration) []any {
-	order := "ordered"
-	queues := r.queuesFor(count)
+	order, cursor := "ordered", r.cursor
 	switch r.order {
 	case OrderRoundRobin:
 		order = "round-robin"
 	case OrderShuffled:
-		order = "shuffled"
-		queues = slices.Clone(queues)
-		rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
+		order, cursor = "shuffled", 1+rand.IntN(math.MaxInt32-1)
 	}
 	count = min(count, maxReserve)
-	ahead = min(ahead, maxReserve-count)
+	more := strconv.Itoa(min(ahead, maxReserve-count))
+	if r.polls {
+		more = "poll " + more
+	}
 	return anys([]any{
-		worker, strconv.Itoa(count), order, strconv.Itoa(r.cursor),
-		wire.FormatSeconds(poll), r.claim, strconv.Itoa(ahead),
-	}, queues...)
+		worker, strconv.Itoa(count), order, strconv.Itoa(cursor),
+		wire.FormatSeconds(poll), r.claim, more,
+	}, r.queuesFor(count)...)
 }
 
 // reserved is the reply of the script reserve.

@@ -132,6 +132,11 @@ var damages = []damage{
 		"an idle worker is gone", "SADD x:idle gone\nZADD x:idle:q 1 gone\nSET x:due:q 9e9_gone EX 1000",
 		"idle_dead x:idle gone, idle_dead x:idle:q gone, claim_dead x:due:q", "",
 	},
+	{
+		"idle workers of a list are gone", "ZADD x:list:l 1 gone\nZADD x:idle:q 1 \x01list",
+		"idle_dead x:list:l gone, idle_dead x:idle:q \x01list", "",
+	},
+	{"what was looked at lasts for ever", "SET x:looked:q 1", "no_expiry x:looked:q", "x:looked:q"},
 	{"a claim of a queue lasts for ever", "SET x:due:q 9e9_w1", "claim_dead x:due:q", ""},
 	{"empty queues last for ever", "HSET x:empty q 1", "no_expiry x:empty", "x:empty"},
 	{"filled queues last for ever", "SADD x:filled q", "no_expiry x:filled", "x:filled"},

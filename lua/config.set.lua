@@ -6,7 +6,7 @@
 -- Errors   config.set()
 -- Cost     2 commands
 -- Repeat   safe
--- Needs    hset publish srem time zpopmax zpopmin
+-- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -6,7 +6,7 @@
 -- Errors   config.unset()
 -- Cost     2 commands
 -- Repeat   safe
--- Needs    hdel publish srem time zpopmax zpopmin
+-- Needs    exists hdel hset publish srem time zadd zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

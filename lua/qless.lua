@@ -76,6 +76,7 @@ local met_limits = false
 local met_texts = false
 local dropped = 0
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
@@ -101,18 +102,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -503,18 +524,38 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -1493,18 +1534,38 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -3438,6 +3499,12 @@ if count > 0 then
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
               'tags', 'time', 'x:o')
             jobs[i], waited[i] = job, key
+            local size = #(job[6] or '')
+            taken_bytes = taken_bytes + size
+            if taken_bytes > most_bytes and taken_bytes > size and run then
+              count, settings.stopped, dropped = i - 1, true, 1000
+              break
+            end
             if job[9] and string.find(job[9], '^%a*c') then
               limited = true
             end
@@ -3706,8 +3773,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -3715,20 +3782,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -3873,18 +3967,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -4095,7 +4212,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -4825,18 +4942,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -4876,7 +5016,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -5022,7 +5162,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -5557,18 +5697,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -5613,7 +5776,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -5778,7 +5941,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -7076,7 +7239,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -7909,17 +8072,37 @@ end
   return check_dependencies(area, names(area, 'depends', text), 1)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -9987,17 +10170,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
@@ -11835,17 +12038,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'trim_history' then
 local key, length, cap = ...
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
@@ -12423,18 +12646,38 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -12688,17 +12931,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)
@@ -13723,17 +13986,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'names_of' then
 local text = ...
   local found = {}
@@ -15073,17 +15356,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)
@@ -16089,17 +16392,37 @@ local left_out = {}
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)
@@ -17442,17 +17765,37 @@ local function finite(text, default)
   end
   return default
 end
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local option
 do
@@ -17516,17 +17859,37 @@ local function finite(text, default)
   end
   return default
 end
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local option
 do
@@ -17583,17 +17946,37 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_any()
   for _ = 1, 100 do
@@ -17627,14 +18010,26 @@ local function holds_jobs(key)
   end
   return false
 end
+local function leave_list(list)
+  try('zrem', prefix .. 'x:list:' .. list, worker)
+  if call('exists', prefix .. 'x:list:' .. list) == 1 then
+    return nil
+  end
+  call('del', prefix .. 'x:listed:' .. list)
+  return '\1' .. list
+end
 try('zrem', prefix .. 'workers', worker)
 if not holds_jobs(prefix .. 'w:' .. worker .. ':jobs') then
   call('del', prefix .. 'w:' .. worker .. ':jobs')
 end
 call('del', prefix .. 'x:worker:' .. worker)
 try('srem', prefix .. 'x:idle', worker)
-for i = 5, #ARGV do
-  try('zrem', prefix .. 'x:idle:' .. ARGV[i], worker)
+local waits = worker
+if #ARGV - 4 > 16 then
+  waits = leave_list(redis.sha1hex((table.concat(ARGV, '\0', 5))))
+end
+for i = 5, waits and #ARGV or 0 do
+  try('zrem', prefix .. 'x:idle:' .. ARGV[i], waits)
 end
 if claim ~= '' then
   call('del', prefix .. 'x:due:' .. claim)
@@ -17791,18 +18186,38 @@ local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -18247,18 +18662,38 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -19749,17 +20184,37 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
@@ -22929,17 +23384,37 @@ local limited = false
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -26799,18 +27274,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -27032,18 +27527,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -27514,18 +28029,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -28407,7 +28942,7 @@ local function put(worker, groups, in_order)
           end
         end
         if idle then
-          seldom1('wake_for', queue, seldom1('soonest', group))
+          seldom1('wake_several', queue, seldom1('soonest', group), #group)
         end
       end
     end
@@ -28489,8 +29024,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -28498,20 +29033,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -28640,18 +29202,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -28862,7 +29447,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -29576,18 +30161,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -29627,7 +30235,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -29773,7 +30381,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -30308,18 +30916,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -30364,7 +30995,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -30529,7 +31160,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -32947,6 +33578,7 @@ local seldom1
 local met_limits = false
 local met_texts = false
 local dropped = 0
+local most_bytes, taken_bytes = math.huge, 0
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -32969,18 +33601,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -33311,18 +33963,38 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -34899,6 +35571,12 @@ do
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         jobs[i], waited[i] = job, key
+        local size = #(job[6] or '')
+        taken_bytes = taken_bytes + size
+        if taken_bytes > most_bytes and taken_bytes > size and run then
+          count, settings.stopped, dropped = i - 1, true, 1000
+          break
+        end
         if job[9] and string.find(job[9], '^%a*c') then
           limited = true
         end
@@ -35410,8 +36088,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -35419,20 +36097,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -35577,18 +36282,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -35799,7 +36527,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -36529,18 +37257,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -36580,7 +37331,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -36726,7 +37477,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -37261,18 +38012,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -37317,7 +38091,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -37482,7 +38256,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -38820,7 +39594,7 @@ if n > 0 then
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -39592,18 +40366,38 @@ local function array(list)
   return cjson.encode(list)
 end
 local function wake_for(queue, delay)
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
   return delay < 3600 and wake(queue)
 end
@@ -39990,18 +40784,38 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local function wake_for(queue, delay)
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
   return delay < 3600 and wake(queue)
 end
@@ -40187,17 +41001,37 @@ local seldom1
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
@@ -40908,8 +41742,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -40917,20 +41751,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -41075,18 +41936,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -41297,7 +42181,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -42027,18 +42911,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -42078,7 +42985,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -42224,7 +43131,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -42759,18 +43666,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -42815,7 +43745,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -42980,7 +43910,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -44233,7 +45163,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -44402,18 +45332,38 @@ local function finite(text, default)
   end
   return default
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
   return delay < 3600 and wake(queue)
 elseif which == 'score_before' then
@@ -44596,6 +45546,7 @@ local met_limits = false
 local met_texts = false
 local dropped = 0
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -44648,18 +45599,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -44915,18 +45886,38 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -45932,18 +46923,38 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -47723,7 +48734,7 @@ do
   poll = n
 end
 local claim = ARGV[7]
-local ahead, owner, lock_for = 0, worker, nil
+local ahead, polls, owner, lock_for = 0, false, worker, nil
 if ARGV[8] and string.byte(ARGV[8]) == 102 then
   local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
   if not name then
@@ -47740,6 +48751,9 @@ if ARGV[8] and string.byte(ARGV[8]) == 102 then
       error(area .. '(): ' .. message)
     end
   end
+elseif ARGV[8] and string.byte(ARGV[8]) == 112 then
+  polls = true
+  ahead = whole('Reserve', 'ahead', string.match(ARGV[8], '^poll (.*)$'))
 else
   ahead = whole('Reserve', 'ahead', ARGV[8])
 end
@@ -47778,22 +48792,70 @@ if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
   end
 end
 local idle = prefix .. 'x:idle'
-do
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+local seldom2
+local special = 0
+seldom2 = function(which, ...)
+if which == 'shuffle' then
+  for i = #queues, 2, -1 do
+    cursor = cursor * 16807 % 2147483647
+    local other = cursor % i + 1
+    queues[i], queues[other] = queues[other], queues[i]
+  end
+  cursor = 0
+elseif which == 'note_looked' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+  local ms = math.floor(math.min(1000, 100 * poll))
+  if ms > 0 then
+    try('set', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list)), later(poll), 'PX', string.format('%d', ms))
+  end
+elseif which == 'stay_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+local function renew_entries()
+  if #queues <= 16 then
+    for i = 1, #queues do
+      try('zadd', prefix .. 'x:idle:' .. queues[i], later(3 * math.max(poll, 10)), worker)
+    end
+    return true
+  end
+  local name = redis.sha1hex(list)
+  return type(try('zadd', prefix .. 'x:list:' .. name, later(3 * math.max(poll, 10)), worker)) == 'number'
+    and try('hlen', prefix .. 'x:listed:' .. name) == 1
+end
+  local wait = finite(try('get', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list))), 0) - now
+  if wait < 0.9 * poll or wait > poll or try('sismember', idle, worker) ~= 1 then
+    return nil
+  end
+  write_first('zadd', prefix .. 'workers', stamp, owner)
+  return renew_entries() and wait or nil
+elseif which == 'others_idle' then
+local function append_waiting(name, others, seen)
+  if string.byte(name) ~= 1 then
+    others[#others + 1] = name
+    return
+  end
+  for _, member in ipairs(try('zrange', (prefix .. 'x:list:' .. (string.sub(name, 2))), 0, 100 + 1)) do
+    if not seen[member] then
+      seen[member] = true
+      others[#others + 1] = member
+    end
   end
 end
-local existing, special = false, 0
-if #queues == 1 then
-  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
-    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
-end
-if existing ~= 0 then
-  special = call('exists', prefix .. 'paused_queues', idle)
-end
-local tracked = existing and existing > special
-special = special > 0
-local function others_idle()
   if #queues > 100 then
     return true
   end
@@ -47806,7 +48868,7 @@ local function others_idle()
     for _, name in ipairs(waiting) do
       if not seen[name] then
         seen[name] = true
-        others[#others + 1] = name
+        append_waiting(name, others, seen)
       end
     end
     if #others > 100 then
@@ -47824,8 +48886,38 @@ local function others_idle()
   end
   return false
 end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+if polls and claim == '' and count > 0 then
+  local wait = seldom2('stay_idle')
+  if wait then
+    local counted, listens
+    do
+      local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+      counted, listens = counts[2], counts[4] > 0
+    end
+    return {cursor, string.format('%.17g', wait), '', listens and counted or -1}
+  end
+end
+if order == 'shuffled' then
+  seldom2('shuffle')
+end
+local existing = false
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local limit = count
-if ahead > 0 and not (special and others_idle()) then
+if ahead > 0 and not (special and seldom2('others_idle')) then
   limit = count + ahead
 end
 if #queues > 1 or limit == 0 then
@@ -47833,20 +48925,75 @@ if #queues > 1 or limit == 0 then
     call('del', prefix .. 'x:none')
   end
 end
-local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function become_busy()
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
+local paused = none
+if special and (#queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
+  paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+end
+local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
+local filled = none
+local known_empty = #queues > 1 and {} or none
+local step = 1
+local seldom3
+seldom3 = function(which, ...)
+if which == 'look_ahead' then
+local i, all = ...
+local function tell_apart(asked, parts, first, last, n)
+  if n == 0 or first == last then
+    for at = first, last do
+      known_empty[asked[at]] = n == 0
     end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    return
+  end
+  local middle = math.floor((first + last) / 2)
+  local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+  tell_apart(asked, parts, first, middle, left)
+  tell_apart(asked, parts, middle + 1, last, n - left)
+end
+  local asked, parts = {}, {}
+  while i <= #queues and #asked < step do
+    if known_empty[i] == nil and paused[i] ~= 1 and (all or string.sub(marks, i, i) == chosen) then
+      local key, at = prefix .. 'q:' .. queues[i] .. '-', 4 * #asked
+      asked[#asked + 1] = i
+      parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+      parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+    end
+    i = i + 1
+  end
+  step = math.min(4 * step, 500)
+  tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
+elseif which == 'become_busy' then
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -47869,16 +49016,25 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
-local function pass_on()
-  for i = 1, #queues do
-    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
-      wake(queues[i])
-    end
-  end
-end
 local function count_listeners()
   local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
   return counts[2], counts[4] > 0
+end
+local function is_open(i)
+  if paused[i] == 1 or #queues == 1 then
+    return paused[i] ~= 1
+  end
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i, true)
+  end
+  return not known_empty[i]
+end
+local function pass_on()
+  for i = 1, #queues do
+    if is_open(i) and has_jobs(queues[i], worker, poll) then
+      wake(queues[i])
+    end
+  end
 end
 local function drop_claim()
   if claim == '' then
@@ -47900,23 +49056,23 @@ end
   pass_on()
   return (count_listeners())
 end
+end
 if limit == 0 then
-  return {cursor, '0', '', become_busy()}
+  return {cursor, '0', '', seldom3('become_busy')}
 end
 local settings = {}
 local take = #queues == 1 and call or try
-local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
-local filled = none
 local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = prefix .. 'q:' .. queues[i] .. '-'
-  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
-    return false
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i)
   end
-  found_empty[#found_empty + 1] = i
-  return true
+  if known_empty[i] then
+    found_empty[#found_empty + 1] = i
+  end
+  return known_empty[i]
 end
 local function open_one(i, n)
   local queue = queues[i]
@@ -47949,6 +49105,9 @@ local function open_one(i, n)
     end
     expired = none
   until true
+  if #queues > 1 and (expired ~= none or dropped > 0) then
+    known_empty, step = {}, 1
+  end
   return expired, wanted - #expired
 end
 local function open(i, n)
@@ -48022,6 +49181,12 @@ local function lock_from(i, lost, more, direct, out)
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
             'tags', 'time', 'x:o')
           jobs[i], waited[i] = job, key
+          local size = #(job[6] or '')
+          taken_bytes = taken_bytes + size
+          if taken_bytes > most_bytes and taken_bytes > size and run then
+            count, settings.stopped, dropped = i - 1, true, 1000
+            break
+          end
           if job[9] and string.find(job[9], '^%a*c') then
             limited = true
           end
@@ -48204,8 +49369,8 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
-local seldom2
-seldom2 = function(which, ...)
+local seldom4
+seldom4 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
 local function within(wanted)
@@ -48238,13 +49403,18 @@ end
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
-  for i = 1, #queues do
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #queues - 1 do
+    local i = (n - 1) % #queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      local found = dropped < 1000
+        and lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= 1000 and i
     end
   end
+  cursor = stopped and stopped % #queues or cursor
   local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
@@ -48279,19 +49449,120 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0 or dropped >= 1000
-elseif which == 'become_idle' then
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+elseif which == 'wait_in_list' then
+local again = ...
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
     end
   end
+  return string.format('%.17g', (now + seconds))
+end
+local function missing(n)
+  return math.max(0, limit - n)
+end
+local function drop_lapsed(waiting)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+  if #gone == 0 then
+    return
+  end
+  call('zrem', waiting, unpack(gone))
+  local channels, dead = {}, {}
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+local function read_listed(name)
+  local fields = try('hgetall', prefix .. 'x:listed:' .. name)
+  local lapses, missing = 0, {}
+  for i = 1, #fields, 2 do
+    if fields[i] == '' then
+      lapses = finite(fields[i + 1], 0)
+    else
+      missing[#missing + 1] = fields[i]
+    end
+  end
+  return lapses, missing
+end
+local function enter_list(name, lapses, missing)
+  for i = 1, #missing do
+    local waiting = prefix .. 'x:idle:' .. missing[i]
+    try('zadd', waiting, string.format('%.17g', lapses), '\1' .. name)
+    drop_lapsed(waiting)
+  end
+end
+  local name = redis.sha1hex(list)
+  local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * poll
+  try('zadd', key, later(3 * math.max(poll, 10)), worker)
+  local lapses, missing = read_listed(name)
+  if lapses < now + 1800 + short then
+    lapses = now + 3600 + short
+    enter_list(name, lapses, queues)
+    call('del', listed)
+    call('hset', listed, '', string.format('%.17g', lapses))
+    local day = string.format('%d', 86400 + 2 * short)
+    call('expire', listed, day)
+    try('expire', key, day)
+  elseif #missing > 0 then
+    enter_list(name, lapses, missing)
+    call('hdel', listed, unpack(missing))
+  end
+  if again then
+    drop_lapsed(key)
+  end
+elseif which == 'become_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -48315,6 +49586,15 @@ local function rate_opens(limit)
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
+local function is_open(i)
+  if paused[i] == 1 or #queues == 1 then
+    return paused[i] ~= 1
+  end
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i, true)
+  end
+  return not known_empty[i]
+end
 local function drop_claim()
   if claim == '' then
     return false
@@ -48331,10 +49611,10 @@ end
 local function coming_due()
   local coming = {}
   for i = 1, #queues do
-    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
       local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
         string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      if due and paused[i] ~= 1 then
+      if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
     end
@@ -48362,16 +49642,33 @@ local function claim_soonest()
   end
   return poll, ''
 end
-local function wait_for(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
-  if #gone > 0 then
-    call('zrem', waiting, unpack(gone))
-  end
-  for i = 1, #gone do
-    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i])
+local function wait_for_each(again)
+  local lapses = later(3 * math.max(poll, 10))
+  for i = 1, #queues do
+    local waiting = prefix .. 'x:idle:' .. queues[i]
+    try('zadd', waiting, lapses, worker)
+    if again then
+      repeat
+        local waiting = waiting
+        local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+        if #gone == 0 then
+          break
+        end
+        call('zrem', waiting, unpack(gone))
+        local channels, dead = {}, {}
+        for n = 1, #gone do
+          channels[n] = prefix .. 'x:wake:' .. gone[n]
+        end
+        local counts = call('pubsub', 'numsub', unpack(channels))
+        for n = 1, #gone do
+          if counts[2 * n] == 0 then
+            dead[#dead + 1] = gone[n]
+          end
+        end
+        if #dead > 0 then
+          try('srem', idle, unpack(dead))
+        end
+      until true
     end
   end
 end
@@ -48379,11 +49676,11 @@ end
   if claim ~= claimed and drop_claim() then
     wake(claim)
   end
-  for i = 1, #queues do
-    wait_for(queues[i])
+  local again = try('sadd', idle, worker) == 0
+  if #queues <= 16 then
+    wait_for_each(again)
   end
-  try('sadd', idle, worker)
-  return wait, claimed
+  return wait, claimed, again
 elseif which == 'is_left_due' then
   for i = 1, #queues do
     if settings[i] and settings[i].parked and (call('zcount', prefix .. 'q:' .. queues[i] .. '-scheduled', '-inf', stamp) > 0) then
@@ -48393,6 +49690,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
+most_bytes = 8388608
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -48423,7 +49721,7 @@ do
   if order == 'ordered' then
     take_ordered(out)
   else
-    seldom2('take_round_robin', out)
+    seldom4('take_round_robin', out)
   end
 end
 local news = #found_empty
@@ -48434,11 +49732,32 @@ if several and #out < count and string.find(marks, '1', 1, true) then
     if order == 'ordered' then
       take_ordered(out)
     else
-      seldom2('take_round_robin', out)
+      seldom4('take_round_robin', out)
     end
   end
 end
-if several and news > 0 then
+if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
+  dropped = 1000
+end
+write_first('zadd', prefix .. 'workers', stamp, owner)
+local wait, claimed, polled, listens = 0, '', false, true
+local listeners
+if #out < count and dropped < 1000 then
+  wait, claimed, polled = seldom4('become_idle')
+  if #queues > 16 then
+    seldom4('wait_in_list', polled)
+  end
+  if polled and polls then
+    seldom2('note_looked')
+  end
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
+else
+  listeners = seldom3('become_busy')
+end
+if several and news > 0 and not (polled and #queues > 16) then
   do
     local found = news
     local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(marks, 1, #marks)}
@@ -48456,21 +49775,6 @@ if several and news > 0 then
       call('srem', prefix .. 'x:filled', unpack(empty))
     end
   end
-end
-if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom2('is_left_due')) then
-  dropped = 1000
-end
-write_first('zadd', prefix .. 'workers', stamp, owner)
-local wait, claimed, listens = 0, '', true
-local listeners
-if #out < count and dropped < 1000 then
-  wait, claimed = seldom2('become_idle')
-  do
-    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-    listeners, listens = counts[2], counts[4] > 0
-  end
-else
-  listeners = become_busy()
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then
@@ -48606,8 +49910,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -48615,20 +49919,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -48773,18 +50104,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -48995,7 +50349,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -49725,18 +51079,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -49776,7 +51153,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -49922,7 +51299,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -50457,18 +51834,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -50513,7 +51913,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -50678,7 +52078,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -52061,7 +53461,7 @@ repeat
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end
@@ -52731,18 +54131,38 @@ local function names_of(text)
   end
   return found
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -53529,18 +54949,38 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -53768,18 +55208,38 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -54319,18 +55779,38 @@ local function move_history(jid, text)
     end
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -55625,17 +57105,37 @@ local function finite(text, default)
   end
   return default
 end
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'stop_limited' then
 local jid, stored = ...
 local function finite(text, default)
@@ -56501,17 +58001,37 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'know_unlisted' then
 local queue = ...
 local function publish_queue(queue)
@@ -57053,17 +58573,37 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'know_unlisted' then
 local queue = ...
 local function publish_queue(queue)
@@ -57725,17 +59265,37 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'know_unlisted' then
 local queue = ...
 local function publish_queue(queue)
@@ -58294,17 +59854,37 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'know_unlisted' then
 local queue = ...
 local function publish_queue(queue)
@@ -58635,17 +60215,37 @@ local function finite(text, default)
   end
   return default
 end
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 do
   local area, name, text = 'Unpause', 'queue', ARGV[2]
@@ -58723,17 +60323,37 @@ local function finite(text, default)
   end
   return default
 end
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -58803,17 +60423,37 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-  local waiting = prefix .. 'x:idle:' .. queue
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)

@@ -6,16 +6,20 @@
 --          order     'ordered': a queue is asked when those before it have no more;
 --                    'round-robin': one job of each queue in turn;
 --                    'shuffled': the same, and the next call has another order of queues
---          cursor    which queue is asked first by round-robin, from 0
+--          cursor    which queue is asked first by round-robin, from 0; by shuffled, a random
+--                    number up to 2147483646
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
---                    none of a queue with a max-concurrency, nor after one. Or "for SECONDS OWNER":
---                    none, and the jobs are locked for another worker, for that long unless it is -
+--                    none of a queue with a max-concurrency, nor after one. Or "poll AHEAD": only
+--                    the time has it ask, so that it need not look right after another worker with
+--                    the same queues has. Or "for SECONDS OWNER": none, and the jobs are locked for
+--                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended; the queue for whose next due job this worker
+--          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
@@ -24,15 +28,19 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
---          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
---          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
---          worker is idle, 1 for each queue, up to 100, and 1 more
+-- Cost     1 command, 5 more when there are several queues; at most 1, and for 1000 queues 6 in
+--          all, for each that was not found empty within the last second, 4 when another one is
+--          found empty, 11 for each that has jobs, 3 for each job; 4 for each queue that has
+--          anything when the worker becomes idle, and 1 for each queue, or 3 if there are more than
+--          16; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with "poll"
+--          when another worker has looked, and 1 for each queue, or 2 in all; with ahead when a
+--          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
+--          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set sismember
---          smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
+--          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
+--          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
+--          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"
@@ -58,7 +66,7 @@ local order = ARGV[4]
 local cursor = whole('Reserve', 'cursor', ARGV[5])
 local poll = number('Reserve', 'poll', ARGV[6])
 local claim = ARGV[7]
-local ahead, owner, lock_for = 0, worker, nil
+local ahead, polls, owner, lock_for = 0, false, worker, nil
 
 if ARGV[8] and string.byte(ARGV[8]) == 102 then -- f
   local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
@@ -70,6 +78,9 @@ if ARGV[8] and string.byte(ARGV[8]) == 102 then -- f
   if lock_for and lock_for < 0 then
     reject('Reserve', 'Arg "lock" not a number from 0 on: ' .. seconds)
   end
+elseif ARGV[8] and string.byte(ARGV[8]) == 112 then -- p
+  polls = true
+  ahead = whole('Reserve', 'ahead', string.match(ARGV[8], '^poll (.*)$'))
 else
   ahead = whole('Reserve', 'ahead', ARGV[8])
 end
@@ -90,22 +101,84 @@ end
 
 local idle = prefix .. 'x:idle'
 
-must_publish()
--- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
--- only, also what it may have besides work.
-local existing, special = false, 0
-if #queues == 1 then
-  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
-    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
+-- Puts the queues into an order that depends on the cursor.
+local function shuffle() -- cold
+  for i = #queues, 2, -1 do
+    cursor = cursor * 16807 % 2147483647
+    local other = cursor % i + 1
+    queues[i], queues[other] = queues[other], queues[i]
+  end
+  cursor = 0
 end
-if existing ~= 0 then
-  special = call('exists', prefix .. 'paused_queues', idle)
+
+-- When the worker's entries lapse, unless it asks again before: it is gone then.
+local function lapse()
+  return later(3 * math.max(poll, 10))
 end
-local tracked = existing and existing > special -- or recurring or scheduled jobs
-special = special > 0
+
+-- How many clients listen for puts by other scripts, and whether this worker listens.
+local function count_listeners()
+  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+  return counts[2], counts[4] > 0
+end
+
+-- The key that says when a worker that looked at all of these queues lately asks again.
+local function looked_key()
+  return prefix .. 'x:looked:' .. (#queues > FEW_QUEUES and list_name(list) or list)
+end
+
+-- Notes that an idle worker has looked at all queues, so that others with the same ones need not do
+-- so right after it.
+local function note_looked() -- cold
+  local ms = math.floor(math.min(1000, 100 * poll))
+  if ms > 0 then
+    try('set', looked_key(), later(poll), 'PX', string.format('%d', ms))
+  end
+end
+
+-- Whether the worker has an entry for each of its queues. Those that it has itself are renewed.
+local function renew_entries()
+  if #queues <= FEW_QUEUES then
+    for i = 1, #queues do
+      try('zadd', prefix .. 'x:idle:' .. queues[i], lapse(), worker)
+    end
+    return true
+  end
+  local name = list_name(list)
+  return type(try('zadd', waiters_key(name), lapse(), worker)) == 'number'
+    and try('hlen', listed_key(name)) == 1
+end
+
+-- Tries to answer a worker that only polls: nobody has woken it since it became idle, so there is
+-- nothing but what other clients' scripts have put unheard. If another worker has just looked at all
+-- queues, it is enough to ask again before that worker does. Returns how long to wait, or nil.
+local function stay_idle() -- cold
+  local wait = finite(try('get', looked_key()), 0) - now
+  if wait < 0.9 * poll or wait > poll or try('sismember', idle, worker) ~= 1 then
+    return nil
+  end
+  write_first('zadd', prefix .. 'workers', stamp, owner)
+  return renew_entries() and wait or nil
+end
+
+local special = 0
 
 -- How many queues, and how many workers that waited for them, others_idle looks at.
 local LOOKED = 100
+
+-- Appends the worker that an entry of x:idle:<queue> is, or those that it stands for.
+local function append_waiting(name, others, seen)
+  if string.byte(name) ~= LIST then
+    others[#others + 1] = name
+    return
+  end
+  for _, member in ipairs(try('zrange', waiters_key(string.sub(name, 2)), 0, LOOKED + 1)) do
+    if not seen[member] then
+      seen[member] = true
+      others[#others + 1] = member
+    end
+  end
+end
 
 -- Whether another worker may be idle that waits for one of the queues.
 local function others_idle() -- cold
@@ -121,7 +194,7 @@ local function others_idle() -- cold
     for _, name in ipairs(waiting) do
       if not seen[name] then
         seen[name] = true
-        others[#others + 1] = name
+        append_waiting(name, others, seen)
       end
     end
     if #others > LOOKED then
@@ -140,6 +213,30 @@ local function others_idle() -- cold
   return false
 end
 
+must_publish()
+if polls and claim == '' and count > 0 then
+  local wait = stay_idle()
+  if wait then
+    local counted, listens = count_listeners()
+    return {cursor, exact(wait), '', listens and counted or -1}
+  end
+end
+if order == 'shuffled' then
+  shuffle()
+end
+-- One command asks for what there seldom is: paused queues, idle workers, and if there is one queue
+-- only, also what it may have besides work.
+local existing = false
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    queue_key(queues[1], 'recur'), queue_key(queues[1], 'scheduled'))
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special -- or recurring or scheduled jobs
+special = special > 0
+
 -- How many jobs to take: ahead only those that no idle worker could take.
 local limit = count
 if ahead > 0 and not (special and others_idle()) then
@@ -149,21 +246,80 @@ end
 if #queues > 1 or limit == 0 then
   must_write() -- else the commands tried below would find no jobs
 end
-local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
+local paused = none
+if special and (#queues <= FEW_QUEUES or call('exists', prefix .. 'paused_queues') == 1) then
+  paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+end
+
+-- The bytes of marks.
+local ZERO = 48
+local ONE = 49
+
+-- Of several queues, each has a mark: 1 if it was found empty within the last second, and no script
+-- of this project has filled it since. The queues with the chosen mark are looked at.
+local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
+local filled = none
+
+-- Which of several queues have nothing to take, now or later: true or false for each that was
+-- looked at.
+local known_empty = #queues > 1 and {} or none
+
+-- How many queues one command asks about: few at first, because the first ones may have enough.
+local step = 1
+
+-- The most that it asks about.
+local MAX_STEP = 500
+
+-- Finds out which of some queues have nothing. asked are their numbers, parts the names of their
+-- keys, and n is how many of the keys of those from first to last exist.
+local function tell_apart(asked, parts, first, last, n)
+  if n == 0 or first == last then
+    for at = first, last do
+      known_empty[asked[at]] = n == 0
+    end
+    return
+  end
+  local middle = math.floor((first + last) / 2)
+  local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+  tell_apart(asked, parts, first, middle, left)
+  tell_apart(asked, parts, middle + 1, last, n - left)
+end
+
+-- Finds out which queues from number i on are empty, of those with the chosen mark, or of all. Most
+-- are, so that it costs few commands.
+local function look_ahead(i, all) -- cold
+  local asked, parts = {}, {}
+  while i <= #queues and #asked < step do
+    if known_empty[i] == nil and paused[i] ~= 1 and (all or string.sub(marks, i, i) == chosen) then
+      local key, at = queue_key(queues[i], ''), 4 * #asked
+      asked[#asked + 1] = i
+      parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+      parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+    end
+    i = i + 1
+  end
+  step = math.min(4 * step, MAX_STEP)
+  tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
+end
+
+-- Whether a queue is not paused, and may have something.
+local function is_open(i)
+  if paused[i] == 1 or #queues == 1 then
+    return paused[i] ~= 1
+  end
+  if known_empty[i] == nil then
+    look_ahead(i, true)
+  end
+  return not known_empty[i]
+end
 
 -- Wakes idle workers for the jobs that this worker does not take, now or when they fall due.
 local function pass_on() -- cold
   for i = 1, #queues do
-    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
+    if is_open(i) and has_jobs(queues[i], worker, poll) then
       wake(queues[i])
     end
   end
-end
-
--- How many clients listen for puts by other scripts, and whether this worker listens.
-local function count_listeners()
-  local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-  return counts[2], counts[4] > 0
 end
 
 -- Drops the worker's claim. Returns whether the worker still had it.
@@ -199,15 +355,6 @@ end
 
 local settings = {} -- of the queues that have been opened
 local take = #queues == 1 and call or try
-
--- The bytes of marks.
-local ZERO = 48
-local ONE = 49
-
--- Of several queues, each has a mark: 1 if it was found empty within the last second, and no script
--- of this project has filled it since. The queues with the chosen mark are looked at.
-local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
-local filled = none
 
 -- Reads what is known of several queues.
 local function read_marks()
@@ -257,12 +404,13 @@ local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = queue_key(queues[i], '')
-  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
-    return false
+  if known_empty[i] == nil then
+    look_ahead(i)
   end
-  found_empty[#found_empty + 1] = i
-  return true
+  if known_empty[i] then
+    found_empty[#found_empty + 1] = i
+  end
+  return known_empty[i]
 end
 
 -- How many jobs more are to be taken than the n that were.
@@ -291,6 +439,9 @@ local function open_one(i, n)
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
   local expired = open_queue(queue, settings[i], wanted)
+  if #queues > 1 and (expired ~= none or dropped > 0) then
+    known_empty, step = {}, 1 -- what becomes of lost jobs may have filled others
+  end
   return expired, wanted - #expired
 end
 
@@ -411,13 +562,18 @@ end
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(missing(#out)))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
-  for i = 1, #queues do
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #queues - 1 do
+    local i = (n - 1) % #queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      local found = dropped < MAX_DROPPED
+        and lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= MAX_DROPPED and i
     end
   end
+  cursor = stopped and stopped % #queues or cursor -- the next call begins with another queue
   local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
@@ -458,6 +614,9 @@ local function take_round_robin(out) -- cold
   until gone == 0 or dropped >= MAX_DROPPED
 end
 
+-- How many marks that have lapsed are removed from a queue at once.
+local LAPSED = 500
+
 local function by_due(a, b)
   return a.due < b.due
 end
@@ -473,10 +632,10 @@ end
 local function coming_due()
   local coming = {}
   for i = 1, #queues do
-    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
       local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
         exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      if due and paused[i] ~= 1 then
+      if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
     end
@@ -510,17 +669,84 @@ local function claim_soonest()
   return poll, ''
 end
 
--- Adds the worker to those that wait for jobs of a queue, and removes some that are long gone.
-local function wait_for(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', exact(now - 86400), 'LIMIT', 0, 100)
-  if #gone > 0 then
-    call('zrem', waiting, unpack(gone))
+-- Removes some of those that wait for jobs: their entries have lapsed. They are not idle any more,
+-- except for those that listen, and may wait for jobs of other queues.
+local function drop_lapsed(waiting)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, LAPSED)
+  if #gone == 0 then
+    return
   end
-  for i = 1, #gone do
-    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i]) -- one that was seen since then serves other queues
+  call('zrem', waiting, unpack(gone))
+  local channels, dead = {}, {}
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+
+-- Reads when the entries of a list lapse, and in which queues they are missing.
+local function read_listed(name)
+  local fields = try('hgetall', listed_key(name))
+  local lapses, missing = 0, {}
+  for i = 1, #fields, 2 do
+    if fields[i] == '' then
+      lapses = finite(fields[i + 1], 0)
+    else
+      missing[#missing + 1] = fields[i]
+    end
+  end
+  return lapses, missing
+end
+
+-- Adds an entry for the workers with a list of queues to some of these.
+local function enter_list(name, lapses, missing) -- cold
+  for i = 1, #missing do
+    local waiting = prefix .. 'x:idle:' .. missing[i]
+    try('zadd', waiting, exact(lapses), '\1' .. name)
+    drop_lapsed(waiting)
+  end
+end
+
+-- Adds the worker to those with its list of queues. Their entries last for an hour, and those that
+-- are missing are added. A poll has time to remove some workers that are gone.
+local function wait_in_list(again) -- cold
+  local name = list_name(list)
+  local key, listed, short = waiters_key(name), listed_key(name), 3 * poll
+  try('zadd', key, lapse(), worker)
+  local lapses, missing = read_listed(name)
+  if lapses < now + 1800 + short then
+    lapses = now + 3600 + short
+    enter_list(name, lapses, queues)
+    call('del', listed)
+    call('hset', listed, '', exact(lapses))
+    local day = string.format('%d', 86400 + 2 * short)
+    call('expire', listed, day)
+    try('expire', key, day)
+  elseif #missing > 0 then
+    enter_list(name, lapses, missing)
+    call('hdel', listed, unpack(missing))
+  end
+  if again then
+    drop_lapsed(key)
+  end
+end
+
+-- The same for each of a few queues.
+local function wait_for_each(again)
+  local lapses = lapse()
+  for i = 1, #queues do
+    local waiting = prefix .. 'x:idle:' .. queues[i]
+    try('zadd', waiting, lapses, worker)
+    if again then
+      drop_lapsed(waiting)
     end
   end
 end
@@ -530,11 +756,11 @@ local function become_idle() -- cold
   if claim ~= claimed and drop_claim() then
     wake(claim) -- before this worker itself can be woken for it
   end
-  for i = 1, #queues do
-    wait_for(queues[i])
+  local again = try('sadd', idle, worker) == 0
+  if #queues <= FEW_QUEUES then
+    wait_for_each(again)
   end
-  try('sadd', idle, worker)
-  return wait, claimed
+  return wait, claimed, again
 end
 
 -- Whether a queue of which jobs were parked has others that have fallen due.
@@ -555,6 +781,7 @@ local function take_all(out)
   end
 end
 
+most_bytes = 8388608
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -566,20 +793,26 @@ if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
   take_all(out) -- before the worker becomes idle
 end
-if several and news > 0 then
-  remember_empty(news)
-end
 if met_limits and (settle_limits() > 0 or parked > 0 and is_left_due()) then
   dropped = MAX_DROPPED -- there may be more
 end
 write_first('zadd', prefix .. 'workers', stamp, owner)
-local wait, claimed, listens = 0, '', true
+local wait, claimed, polled, listens = 0, '', false, true
 local listeners
 if #out < count and dropped < MAX_DROPPED then
-  wait, claimed = become_idle()
+  wait, claimed, polled = become_idle()
+  if #queues > FEW_QUEUES then
+    wait_in_list(polled)
+  end
+  if polled and polls then
+    note_looked()
+  end
   listeners, listens = count_listeners()
 else
   listeners = become_busy()
+end
+if several and news > 0 and not (polled and #queues > FEW_QUEUES) then
+  remember_empty(news)
 end
 local reply = {cursor, exact(wait), claimed, listens and listeners or -1}
 if #out > 0 then

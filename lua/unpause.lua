@@ -6,7 +6,7 @@
 -- Errors   Unpause() when none is named
 -- Cost     2 commands for each, and those that wake a worker
 -- Repeat   safe
--- Needs    publish srem time zpopmax zpopmin
+-- Needs    exists hset publish srem time zadd zpopmax zpopmin
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

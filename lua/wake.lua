@@ -7,7 +7,7 @@
 -- Errors   none
 -- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
 -- Repeat   once
--- Needs    exists get publish sismember srem time zpopmax zpopmin zrange
+-- Needs    exists get hset publish sismember srem time zadd zpopmax zpopmin zrange
 
 -- @include "lib/base.lua"
 -- @include "lib/wake.lua"

@@ -3,6 +3,7 @@ package qlesstest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,4 +72,23 @@ func TestWorkPassesAPanicOn(t *testing.T) {
 	worker.Handle("A", func(context.Context, *qless.Job) error { panic("boom") })
 	job := qlesstest.Job(t, "A", nil)
 	require.PanicsWithValue(t, "boom", func() { qlesstest.Work(t, worker, job) })
+}
+
+// It is found by an entry for all workers with this list of queues.
+func TestAWorkerOfAThousandQueues(t *testing.T) {
+	server := qlesstest.New(t)
+	queues := make([]string, 1000)
+	for i := range queues {
+		queues[i] = fmt.Sprint("q", i)
+	}
+	worker, err := qless.NewWorker(server.Client(), qless.WorkerConfig{Queues: queues})
+	require.NoError(t, err)
+	worker.Handle("K", func(context.Context, *qless.Job) error { return nil })
+	start(t, worker)
+	until(t, "the worker is idle", func() bool { return worker.Stats().Idle })
+	for i, queue := range []string{"q0", "q500", "q999"} {
+		_, err := server.Client().Queue(queue).Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		until(t, "it has run", func() bool { return worker.Stats().Completed == i+1 })
+	}
 }

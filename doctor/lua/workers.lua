@@ -1,10 +1,14 @@
 -- workers: the jobs of a worker are those that it has, and who waits for jobs is alive.
 --
--- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:due:<queue>
+-- Items  w:<worker>:jobs jid, x:idle worker, x:idle:<queue> worker, x:list:<list> worker,
+--        x:due:<queue>. A worker that begins with the byte 1 stands for those with a list of queues
 
 -- Whether nothing shows that a worker is alive: it is not registered, and nobody listens for it.
 -- Receivers are not registered.
 local function is_dead(worker)
+  if string.byte(worker) == 1 then
+    return not exists('x:listed:' .. string.sub(worker, 2))
+  end
   local channel = prefix .. 'x:wake:' .. worker
   return not exists('x:worker:' .. worker) and call('pubsub', 'numsub', channel)[2] == 0
 end

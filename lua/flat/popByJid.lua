@@ -103,6 +103,7 @@ local dropped = 0
 
 
 
+local most_bytes, taken_bytes = math.huge, 0
 
 
 
@@ -130,18 +131,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -472,18 +493,38 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -2061,6 +2102,12 @@ do
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
           'tags', 'time', 'x:o')
         jobs[i], waited[i] = job, key
+        local size = #(job[6] or '')
+        taken_bytes = taken_bytes + size
+        if taken_bytes > most_bytes and taken_bytes > size and run then
+          count, settings.stopped, dropped = i - 1, true, 1000
+          break
+        end
         if job[9] and string.find(job[9], '^%a*c') then
           limited = true
         end

@@ -156,8 +156,8 @@ end
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
-elseif which == 'wake_for' then
-local queue, delay = ...
+elseif which == 'wake_several' then
+local queue, delay, n = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -165,20 +165,47 @@ local function finite(text, default)
   end
   return default
 end
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
-    end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
   end
 end
-  return delay < 3600 and wake(queue)
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(16, math.ceil(n / 10)) do
+    if not wake(queue) then
+      return
+    end
+  end
 elseif which == 'keep_delay' then
 local key, delay, means_none = ...
   if delay > 0 then
@@ -323,18 +350,41 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -545,7 +595,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -1275,18 +1325,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -1326,7 +1399,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -1472,7 +1545,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -2007,18 +2080,41 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
 end
 local function wake_for_slot(queue)
   if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
@@ -2063,7 +2159,7 @@ local function free(jid, released)
     call('hdel', key, 'x:undelayed')
   end
   note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
+  wake_for(queue, due and due - now or 0)
 end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
@@ -2228,7 +2324,7 @@ local function arm(jid, queue, at)
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
     if not is_claimed(queue, at, '') then
-      seldom1('wake_for', queue, at - now)
+      wake_for(queue, at - now)
     end
   end
 end
@@ -3476,7 +3572,7 @@ do
             end
           end
           if idle then
-            seldom1('wake_for', queue, seldom1('soonest', group))
+            seldom1('wake_several', queue, seldom1('soonest', group), #group)
           end
         end
       end

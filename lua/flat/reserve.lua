@@ -6,16 +6,20 @@
 --          order     'ordered': a queue is asked when those before it have no more;
 --                    'round-robin': one job of each queue in turn;
 --                    'shuffled': the same, and the next call has another order of queues
---          cursor    which queue is asked first by round-robin, from 0
+--          cursor    which queue is asked first by round-robin, from 0; by shuffled, a random
+--                    number up to 2147483646
 --          poll      the longest time in seconds before the worker asks again
 --          claim     the claim that the last call returned
 --          count     may be 0: the worker has no room and is no longer idle
 --          ahead     how many jobs more it takes if no other idle worker waits for one of the queues;
---                    none of a queue with a max-concurrency, nor after one. Or "for SECONDS OWNER":
---                    none, and the jobs are locked for another worker, for that long unless it is -
+--                    none of a queue with a max-concurrency, nor after one. Or "poll AHEAD": only
+--                    the time has it ask, so that it need not look right after another worker with
+--                    the same queues has. Or "for SECONDS OWNER": none, and the jobs are locked for
+--                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended; the queue for whose next due job this worker
+--          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
@@ -24,15 +28,19 @@
 --          They are one text, with the byte 1 between them, or an array if a value contains that
 --          byte or is missing
 -- Errors   Reserve()
--- Cost     1 command, 5 more when there are several queues, 1 for each that was not found empty
---          within the last second, 4 when another one is found empty, 11 for each that has jobs, 3
---          for each job; 5 for each queue more when the worker becomes idle; with ahead when a
---          worker is idle, 1 for each queue, up to 100, and 1 more
+-- Cost     1 command, 5 more when there are several queues; at most 1, and for 1000 queues 6 in
+--          all, for each that was not found empty within the last second, 4 when another one is
+--          found empty, 11 for each that has jobs, 3 for each job; 4 for each queue that has
+--          anything when the worker becomes idle, and 1 for each queue, or 3 if there are more than
+--          16; 1 more for each queue, or 1 in all, and 1, when it is idle already; 6 with "poll"
+--          when another worker has looked, and 1 for each queue, or 2 in all; with ahead when a
+--          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
+--          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set sismember
---          smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
+--          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
+--          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
+--          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -155,6 +163,7 @@ local dropped = 0
 
 
 local parked = 0
+local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
@@ -215,18 +224,38 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -482,18 +511,38 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -1499,18 +1548,38 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
 local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
@@ -3279,7 +3348,7 @@ do
   poll = n
 end
 local claim = ARGV[7]
-local ahead, owner, lock_for = 0, worker, nil
+local ahead, polls, owner, lock_for = 0, false, worker, nil
 if ARGV[8] and string.byte(ARGV[8]) == 102 then
   local seconds, name = string.match(ARGV[8], '^for (%S+) (.+)$')
   if not name then
@@ -3296,6 +3365,9 @@ if ARGV[8] and string.byte(ARGV[8]) == 102 then
       error(area .. '(): ' .. message)
     end
   end
+elseif ARGV[8] and string.byte(ARGV[8]) == 112 then
+  polls = true
+  ahead = whole('Reserve', 'ahead', string.match(ARGV[8], '^poll (.*)$'))
 else
   ahead = whole('Reserve', 'ahead', ARGV[8])
 end
@@ -3334,22 +3406,73 @@ if order ~= 'ordered' and order ~= 'round-robin' and order ~= 'shuffled' then
   end
 end
 local idle = prefix .. 'x:idle'
-do
-  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+local seldom2
+
+
+
+local special = 0
+seldom2 = function(which, ...)
+if which == 'shuffle' then
+  for i = #queues, 2, -1 do
+    cursor = cursor * 16807 % 2147483647
+    local other = cursor % i + 1
+    queues[i], queues[other] = queues[other], queues[i]
+  end
+  cursor = 0
+elseif which == 'note_looked' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+  local ms = math.floor(math.min(1000, 100 * poll))
+  if ms > 0 then
+    try('set', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list)), later(poll), 'PX', string.format('%d', ms))
+  end
+elseif which == 'stay_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+local function renew_entries()
+  if #queues <= 16 then
+    for i = 1, #queues do
+      try('zadd', prefix .. 'x:idle:' .. queues[i], later(3 * math.max(poll, 10)), worker)
+    end
+    return true
+  end
+  local name = redis.sha1hex(list)
+  return type(try('zadd', prefix .. 'x:list:' .. name, later(3 * math.max(poll, 10)), worker)) == 'number'
+    and try('hlen', prefix .. 'x:listed:' .. name) == 1
+end
+  local wait = finite(try('get', (prefix .. 'x:looked:' .. (#queues > 16 and redis.sha1hex(list) or list))), 0) - now
+  if wait < 0.9 * poll or wait > poll or try('sismember', idle, worker) ~= 1 then
+    return nil
+  end
+  write_first('zadd', prefix .. 'workers', stamp, owner)
+  return renew_entries() and wait or nil
+elseif which == 'others_idle' then
+local function append_waiting(name, others, seen)
+  if string.byte(name) ~= 1 then
+    others[#others + 1] = name
+    return
+  end
+  for _, member in ipairs(try('zrange', (prefix .. 'x:list:' .. (string.sub(name, 2))), 0, 100 + 1)) do
+    if not seen[member] then
+      seen[member] = true
+      others[#others + 1] = member
+    end
   end
 end
-local existing, special = false, 0
-if #queues == 1 then
-  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
-    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
-end
-if existing ~= 0 then
-  special = call('exists', prefix .. 'paused_queues', idle)
-end
-local tracked = existing and existing > special
-special = special > 0
-local function others_idle()
   if #queues > 100 then
     return true
   end
@@ -3362,7 +3485,7 @@ local function others_idle()
     for _, name in ipairs(waiting) do
       if not seen[name] then
         seen[name] = true
-        others[#others + 1] = name
+        append_waiting(name, others, seen)
       end
     end
     if #others > 100 then
@@ -3380,8 +3503,38 @@ local function others_idle()
   end
   return false
 end
+end
+do
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+if polls and claim == '' and count > 0 then
+  local wait = seldom2('stay_idle')
+  if wait then
+    local counted, listens
+    do
+      local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+      counted, listens = counts[2], counts[4] > 0
+    end
+    return {cursor, string.format('%.17g', wait), '', listens and counted or -1}
+  end
+end
+if order == 'shuffled' then
+  seldom2('shuffle')
+end
+local existing = false
+if #queues == 1 then
+  existing = call('exists', prefix .. 'paused_queues', idle, prefix .. 'tracked',
+    prefix .. 'q:' .. queues[1] .. '-recur', prefix .. 'q:' .. queues[1] .. '-scheduled')
+end
+if existing ~= 0 then
+  special = call('exists', prefix .. 'paused_queues', idle)
+end
+local tracked = existing and existing > special
+special = special > 0
 local limit = count
-if ahead > 0 and not (special and others_idle()) then
+if ahead > 0 and not (special and seldom2('others_idle')) then
   limit = count + ahead
 end
 if #queues > 1 or limit == 0 then
@@ -3389,20 +3542,76 @@ if #queues > 1 or limit == 0 then
     call('del', prefix .. 'x:none')
   end
 end
-local paused = special and call('smismember', prefix .. 'paused_queues', unpack(queues)) or none
-local function become_busy()
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
+local paused = none
+if special and (#queues <= 16 or call('exists', prefix .. 'paused_queues') == 1) then
+  paused = call('smismember', prefix .. 'paused_queues', unpack(queues))
+end
+local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
+local filled = none
+local known_empty = #queues > 1 and {} or none
+local step = 1
+local seldom3
+
+seldom3 = function(which, ...)
+if which == 'look_ahead' then
+local i, all = ...
+local function tell_apart(asked, parts, first, last, n)
+  if n == 0 or first == last then
+    for at = first, last do
+      known_empty[asked[at]] = n == 0
     end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+    return
+  end
+  local middle = math.floor((first + last) / 2)
+  local left = call('exists', unpack(parts, 4 * first - 3, 4 * middle))
+  tell_apart(asked, parts, first, middle, left)
+  tell_apart(asked, parts, middle + 1, last, n - left)
+end
+  local asked, parts = {}, {}
+  while i <= #queues and #asked < step do
+    if known_empty[i] == nil and paused[i] ~= 1 and (all or string.sub(marks, i, i) == chosen) then
+      local key, at = prefix .. 'q:' .. queues[i] .. '-', 4 * #asked
+      asked[#asked + 1] = i
+      parts[at + 1], parts[at + 2] = key .. 'work', key .. 'locks'
+      parts[at + 3], parts[at + 4] = key .. 'scheduled', key .. 'recur'
+    end
+    i = i + 1
+  end
+  step = math.min(4 * step, 500)
+  tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
+elseif which == 'become_busy' then
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -3425,16 +3634,25 @@ local function has_jobs(queue, worker, soon)
   end
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
-local function pass_on()
-  for i = 1, #queues do
-    if paused[i] ~= 1 and has_jobs(queues[i], worker, poll) then
-      wake(queues[i])
-    end
-  end
-end
 local function count_listeners()
   local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
   return counts[2], counts[4] > 0
+end
+local function is_open(i)
+  if paused[i] == 1 or #queues == 1 then
+    return paused[i] ~= 1
+  end
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i, true)
+  end
+  return not known_empty[i]
+end
+local function pass_on()
+  for i = 1, #queues do
+    if is_open(i) and has_jobs(queues[i], worker, poll) then
+      wake(queues[i])
+    end
+  end
 end
 local function drop_claim()
   if claim == '' then
@@ -3456,23 +3674,23 @@ end
   pass_on()
   return (count_listeners())
 end
+end
 if limit == 0 then
-  return {cursor, '0', '', become_busy()}
+  return {cursor, '0', '', seldom3('become_busy')}
 end
 local settings = {}
 local take = #queues == 1 and call or try
-local marks, chosen, found_empty = string.rep('0', #queues), '0', {}
-local filled = none
 local function is_empty(i)
   if #queues == 1 then
     return false
   end
-  local key = prefix .. 'q:' .. queues[i] .. '-'
-  if call('exists', key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur') > 0 then
-    return false
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i)
   end
-  found_empty[#found_empty + 1] = i
-  return true
+  if known_empty[i] then
+    found_empty[#found_empty + 1] = i
+  end
+  return known_empty[i]
 end
 local function open_one(i, n)
   local queue = queues[i]
@@ -3505,6 +3723,9 @@ local function open_one(i, n)
     end
     expired = none
   until true
+  if #queues > 1 and (expired ~= none or dropped > 0) then
+    known_empty, step = {}, 1
+  end
   return expired, wanted - #expired
 end
 local function open(i, n)
@@ -3578,6 +3799,12 @@ local function lock_from(i, lost, more, direct, out)
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
             'tags', 'time', 'x:o')
           jobs[i], waited[i] = job, key
+          local size = #(job[6] or '')
+          taken_bytes = taken_bytes + size
+          if taken_bytes > most_bytes and taken_bytes > size and run then
+            count, settings.stopped, dropped = i - 1, true, 1000
+            break
+          end
           if job[9] and string.find(job[9], '^%a*c') then
             limited = true
           end
@@ -3760,10 +3987,11 @@ local function take_ordered(out)
     i = string.find(marks, chosen, i + 1, true)
   end
 end
-local seldom2
+local seldom4
 
 
-seldom2 = function(which, ...)
+
+seldom4 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
 local function within(wanted)
@@ -3796,13 +4024,18 @@ end
 local function take_turns(have, more, out)
   local turns, shares = deal(have, within(math.max(0, limit - (#out))))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
-  for i = 1, #queues do
+  local first, stopped = turns[1] or 1, nil
+  for n = first, first + #queues - 1 do
+    local i = (n - 1) % #queues + 1
     if shares[i] then
       taken[i] = {}
-      local found = lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
+      local found = dropped < 1000
+        and lock_from(i, nil, shares[i], direct and (direct[i] or 0), taken[i])
       more[i] = found and more[i] - #taken[i] or 0
+      stopped = stopped or dropped >= 1000 and i
     end
   end
+  cursor = stopped and stopped % #queues or cursor
   local at, before = {}, #out
   for turn = 1, #turns do
     local i = turns[turn]
@@ -3837,19 +4070,120 @@ end
     end
     local gone = take_turns(have, more, out)
   until gone == 0 or dropped >= 1000
-elseif which == 'become_idle' then
-local function wake(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  for i = 1, 2 * 100 do
-    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
-      return true
+elseif which == 'wait_in_list' then
+local again = ...
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
     end
   end
+  return string.format('%.17g', (now + seconds))
+end
+local function missing(n)
+  return math.max(0, limit - n)
+end
+local function drop_lapsed(waiting)
+  local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+  if #gone == 0 then
+    return
+  end
+  call('zrem', waiting, unpack(gone))
+  local channels, dead = {}, {}
+  for n = 1, #gone do
+    channels[n] = prefix .. 'x:wake:' .. gone[n]
+  end
+  local counts = call('pubsub', 'numsub', unpack(channels))
+  for n = 1, #gone do
+    if counts[2 * n] == 0 then
+      dead[#dead + 1] = gone[n]
+    end
+  end
+  if #dead > 0 then
+    try('srem', idle, unpack(dead))
+  end
+end
+local function read_listed(name)
+  local fields = try('hgetall', prefix .. 'x:listed:' .. name)
+  local lapses, missing = 0, {}
+  for i = 1, #fields, 2 do
+    if fields[i] == '' then
+      lapses = finite(fields[i + 1], 0)
+    else
+      missing[#missing + 1] = fields[i]
+    end
+  end
+  return lapses, missing
+end
+local function enter_list(name, lapses, missing)
+  for i = 1, #missing do
+    local waiting = prefix .. 'x:idle:' .. missing[i]
+    try('zadd', waiting, string.format('%.17g', lapses), '\1' .. name)
+    drop_lapsed(waiting)
+  end
+end
+  local name = redis.sha1hex(list)
+  local key, listed, short = prefix .. 'x:list:' .. name, prefix .. 'x:listed:' .. name, 3 * poll
+  try('zadd', key, later(3 * math.max(poll, 10)), worker)
+  local lapses, missing = read_listed(name)
+  if lapses < now + 1800 + short then
+    lapses = now + 3600 + short
+    enter_list(name, lapses, queues)
+    call('del', listed)
+    call('hset', listed, '', string.format('%.17g', lapses))
+    local day = string.format('%d', 86400 + 2 * short)
+    call('expire', listed, day)
+    try('expire', key, day)
+  elseif #missing > 0 then
+    enter_list(name, lapses, missing)
+    call('hdel', listed, unpack(missing))
+  end
+  if again then
+    drop_lapsed(key)
+  end
+elseif which == 'become_idle' then
+local function later(seconds)
+  if seconds % 1 == 0 and #stamp == 17 and string.sub(stamp, 11, 11) == '.' then
+    local digits, decimals = string.format('%d', now + seconds), string.sub(stamp, 11)
+    if #digits == 10 and decimals ~= '.000000' then
+      return digits .. decimals
+    end
+  end
+  return string.format('%.17g', (now + seconds))
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -3873,6 +4207,15 @@ local function rate_opens(limit)
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
+local function is_open(i)
+  if paused[i] == 1 or #queues == 1 then
+    return paused[i] ~= 1
+  end
+  if known_empty[i] == nil then
+    seldom3('look_ahead', i, true)
+  end
+  return not known_empty[i]
+end
 local function drop_claim()
   if claim == '' then
     return false
@@ -3889,10 +4232,10 @@ end
 local function coming_due()
   local coming = {}
   for i = 1, #queues do
-    for _, part in ipairs({'scheduled', 'recur', 'locks'}) do
+    for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
       local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
         string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
-      if due and paused[i] ~= 1 then
+      if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
     end
@@ -3920,16 +4263,33 @@ local function claim_soonest()
   end
   return poll, ''
 end
-local function wait_for(queue)
-  local waiting = prefix .. 'x:idle:' .. queue
-  try('zadd', waiting, stamp, worker)
-  local gone = try('zrangebyscore', waiting, '-inf', string.format('%.17g', (now - 86400)), 'LIMIT', 0, 100)
-  if #gone > 0 then
-    call('zrem', waiting, unpack(gone))
-  end
-  for i = 1, #gone do
-    if finite(try('zscore', prefix .. 'workers', gone[i]), 0) < now - 86400 then
-      try('srem', idle, gone[i])
+local function wait_for_each(again)
+  local lapses = later(3 * math.max(poll, 10))
+  for i = 1, #queues do
+    local waiting = prefix .. 'x:idle:' .. queues[i]
+    try('zadd', waiting, lapses, worker)
+    if again then
+      repeat
+        local waiting = waiting
+        local gone = try('zrangebyscore', waiting, '-inf', stamp, 'LIMIT', 0, 500)
+        if #gone == 0 then
+          break
+        end
+        call('zrem', waiting, unpack(gone))
+        local channels, dead = {}, {}
+        for n = 1, #gone do
+          channels[n] = prefix .. 'x:wake:' .. gone[n]
+        end
+        local counts = call('pubsub', 'numsub', unpack(channels))
+        for n = 1, #gone do
+          if counts[2 * n] == 0 then
+            dead[#dead + 1] = gone[n]
+          end
+        end
+        if #dead > 0 then
+          try('srem', idle, unpack(dead))
+        end
+      until true
     end
   end
 end
@@ -3937,11 +4297,11 @@ end
   if claim ~= claimed and drop_claim() then
     wake(claim)
   end
-  for i = 1, #queues do
-    wait_for(queues[i])
+  local again = try('sadd', idle, worker) == 0
+  if #queues <= 16 then
+    wait_for_each(again)
   end
-  try('sadd', idle, worker)
-  return wait, claimed
+  return wait, claimed, again
 elseif which == 'is_left_due' then
   for i = 1, #queues do
     if settings[i] and settings[i].parked and (call('zcount', prefix .. 'q:' .. queues[i] .. '-scheduled', '-inf', stamp) > 0) then
@@ -3951,6 +4311,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
+most_bytes = 8388608
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -3981,7 +4342,7 @@ do
   if order == 'ordered' then
     take_ordered(out)
   else
-    seldom2('take_round_robin', out)
+    seldom4('take_round_robin', out)
   end
 end
 local news = #found_empty
@@ -3992,11 +4353,32 @@ if several and #out < count and string.find(marks, '1', 1, true) then
     if order == 'ordered' then
       take_ordered(out)
     else
-      seldom2('take_round_robin', out)
+      seldom4('take_round_robin', out)
     end
   end
 end
-if several and news > 0 then
+if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
+  dropped = 1000
+end
+write_first('zadd', prefix .. 'workers', stamp, owner)
+local wait, claimed, polled, listens = 0, '', false, true
+local listeners
+if #out < count and dropped < 1000 then
+  wait, claimed, polled = seldom4('become_idle')
+  if #queues > 16 then
+    seldom4('wait_in_list', polled)
+  end
+  if polled and polls then
+    seldom2('note_looked')
+  end
+  do
+    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
+    listeners, listens = counts[2], counts[4] > 0
+  end
+else
+  listeners = seldom3('become_busy')
+end
+if several and news > 0 and not (polled and #queues > 16) then
   do
     local found = news
     local key, empty, bytes = prefix .. 'x:empty', {}, {string.byte(marks, 1, #marks)}
@@ -4014,21 +4396,6 @@ if several and news > 0 then
       call('srem', prefix .. 'x:filled', unpack(empty))
     end
   end
-end
-if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom2('is_left_due')) then
-  dropped = 1000
-end
-write_first('zadd', prefix .. 'workers', stamp, owner)
-local wait, claimed, listens = 0, '', true
-local listeners
-if #out < count and dropped < 1000 then
-  wait, claimed = seldom2('become_idle')
-  do
-    local counts = call('pubsub', 'numsub', prefix .. 'x:listen', prefix .. 'x:wake:' .. worker)
-    listeners, listens = counts[2], counts[4] > 0
-  end
-else
-  listeners = become_busy()
 end
 local reply = {cursor, string.format('%.17g', wait), claimed, listens and listeners or -1}
 if #out > 0 then

@@ -481,7 +481,7 @@ local function write_all(group, idle, tracked, known_empty)
     note_filled(queue, true)
   end
   if idle then
-    wake_for(queue, soonest(group))
+    wake_several(queue, soonest(group), #group)
   end
 end
 

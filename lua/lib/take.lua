@@ -30,6 +30,9 @@ local SLICE = 500
 local MAX_PARKED = 200
 local parked = 0
 
+-- How many bytes of data a call hands out at most, unless one job has more, and those it has so far.
+local most_bytes, taken_bytes = math.huge, 0
+
 -- The settings for taking jobs of a queue.
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
@@ -265,6 +268,12 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
       'tags', 'time', 'x:o')
     jobs[i], waited[i] = job, key
+    local size = #(job[DATA] or '')
+    taken_bytes = taken_bytes + size
+    if taken_bytes > most_bytes and taken_bytes > size and run then
+      count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
+      break
+    end
     if job[OPTIONS] and string.find(job[OPTIONS], '^%a*c') then
       limited = true
     end

@@ -1,9 +1,10 @@
 -- Waking idle workers: one for each job that becomes ready, whichever client put it.
 --
 -- A worker that got fewer jobs than it asked for is in the set x:idle, and in x:idle:<queue> for
--- each of its queues, longest idle first. It listens on x:wake:<worker>. A command that makes a job
--- ready wakes one of them. A worker that is busy again has left x:idle, and one that is gone does
--- not listen; then the next one is tried.
+-- each of its queues, longest idle first. If it has many queues, it is in x:list:<list> instead, and
+-- in x:idle:<queue> one entry stands for all workers with the same list of queues. It listens on
+-- x:wake:<worker>. A command that makes a job ready wakes one of them. A worker that is busy again
+-- has left x:idle, and one that is gone does not listen; then the next one is tried.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
@@ -13,24 +14,84 @@
 -- workers accumulate, then from the latest.
 local PASSED = 100
 
+-- How many queues a worker has at most to be in x:idle:<queue> itself.
+local FEW_QUEUES = 16
+
+-- The first byte of an entry that stands for the workers with a list of queues.
+local LIST = 1
+
+-- The name of a list of queues, given as one text.
+local function list_name(text)
+  return redis.sha1hex(text)
+end
+
+local function waiters_key(name)
+  return prefix .. 'x:list:' .. name
+end
+
+-- The hash of a list whose workers have an entry in x:idle:<queue> for each of its queues, except
+-- for those that are in the hash. It also says when these entries lapse.
+local function listed_key(name)
+  return prefix .. 'x:listed:' .. name
+end
+
+-- Notes that the entry of a list is missing in a queue: none of its workers is idle.
+local function note_missing(name, queue)
+  local key = listed_key(name)
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+
 -- Returns whether a worker was woken.
 local function wake(queue) -- cold
-  local waiting = prefix .. 'x:idle:' .. queue
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
   for i = 1, 2 * PASSED do
-    local worker = (i <= PASSED and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
-    if not worker then
-      return
-    end
-    local idle = try('srem', prefix .. 'x:idle', worker) == 1
-    if idle and finite(publish('x:wake:' .. worker, queue), 0) > 0 then
-      return true
+    local from = list and waiters_key(list) or waiting
+    local popped = i <= PASSED and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == LIST then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(publish('x:wake:' .. name, queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
     end
   end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list) -- it may have other idle workers
+  end
+  return woken
 end
 
 -- The same for a job with a delay: if it falls due within an hour, wakes a worker to wait for it.
 local function wake_for(queue, delay) -- cold
   return delay < 3600 and wake(queue)
+end
+
+-- How many jobs one worker is woken for, and how many workers are woken at once: each wakes another
+-- one for what it leaves.
+local SHARE = 10
+local MOST_WOKEN = 16
+
+-- The same for n jobs that come at once, the first after a delay.
+local function wake_several(queue, delay, n) -- cold
+  if delay >= 3600 then
+    return
+  end
+  for _ = 1, math.min(MOST_WOKEN, math.ceil(n / SHARE)) do
+    if not wake(queue) then
+      return
+    end
+  end
 end
 
 -- Called when a job has stopped running: a queue with a max-concurrency may run another one.

@@ -96,7 +96,11 @@ func TestCommandsThatAWakeUpCostsForEachQueue(t *testing.T) {
 			require.NoError(t, err)
 		}))
 	}
-	reserve(1)
-	few, many := reserve(10), reserve(110)
-	require.InDelta(t, 5, float64(many-few)/100, 1)
+	for _, queues := range []int{1, 10, 110, 1000} {
+		reserve(queues) // the first one of a list of queues enters it in each
+	}
+	few, some, many := reserve(10), reserve(110), reserve(1000)
+	require.LessOrEqual(t, few, 40)
+	require.LessOrEqual(t, some, 20)
+	require.LessOrEqual(t, many, 20, "docs/scaling.md says 19, without the call itself")
 }

@@ -417,6 +417,8 @@ var refusals = []refusal{
 	{"reserve|w1|1|ordered|0|x", `Reserve(): Arg "poll" not a number: x`, nil},
 	{"reserve|w1|1|ordered|0|1|", `Reserve(): Arg "ahead" not a number: nil`, nil},
 	{"reserve|w1|1|ordered|0|1||for 5|q", `Reserve(): Arg "ahead" not a number: for 5`, nil},
+	{"reserve|w1|1|ordered|0|1||poll|q", `Reserve(): Arg "ahead" not a number: nil`, nil},
+	{"reserve|w1|1|ordered|0|1||poll x|q", `Reserve(): Arg "ahead" not a number: x`, nil},
 	{"reserve|w1|1|ordered|0|1||for x w2|q", `Reserve(): Arg "lock" not a number from 0 on: x`, nil},
 	{"reserve|w1|1|ordered|0|1||for -1 w2|q", `Reserve(): Arg "lock" not a number from 0 on: -1`, nil},
 	{"reserve|w1|1|ordered|0|1||-1", `Reserve(): Arg "ahead" is negative: -1`, nil},

@@ -100,7 +100,7 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 		for i := range 10_000 {
 			name := fmt.Sprint("killed-", from+i)
 			pipe.SAdd(t.Context(), "ql:x:idle", name)
-			pipe.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Score: float64(time.Now().Unix() - 3600), Member: name})
+			pipe.ZAdd(t.Context(), "ql:x:idle:q", redis.Z{Score: float64(time.Now().Unix() + 5), Member: name})
 		}
 		_, err := pipe.Exec(t.Context())
 		require.NoError(t, err)
@@ -113,20 +113,42 @@ func TestKilledWorkersDoNotKeepOthersFromBeingWoken(t *testing.T) {
 	require.Greater(t, left, int64(killed-1000), "one put looks at few of them")
 }
 
-// Those who have been idle for more than a day without a word are dropped.
-func TestOldIdleWorkersAreDropped(t *testing.T) {
+// A worker that has not asked again for three poll intervals is gone. Each poll of another one drops
+// some of those.
+func TestMarksOfIdleWorkersLapse(t *testing.T) {
 	e := newEnv(t, testkit.Start(t), "ql:")
 	ctx := t.Context()
-	require.NoError(t, e.rdb.SAdd(ctx, "ql:x:idle", "old").Err())
-	old := redis.Z{Score: float64(time.Now().Unix() - 2*86400), Member: "old"}
-	require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:idle:q", old).Err())
-	w := e.worker(qless.WorkerConfig{Queues: []string{"q"}})
-	names, err := e.rdb.SMembers(ctx, "ql:x:idle").Result()
+	var lapsed []redis.Z
+	names := []any{"elsewhere"}
+	for i := range 1100 {
+		name := fmt.Sprint("killed-", i)
+		lapsed = append(lapsed, redis.Z{Score: float64(time.Now().Unix() - 1), Member: name})
+		names = append(names, name)
+	}
+	lapsed = append(lapsed, redis.Z{Score: 1, Member: "elsewhere"})
+	require.NoError(t, e.rdb.ZAdd(ctx, "ql:x:idle:q", lapsed...).Err())
+	require.NoError(t, e.rdb.SAdd(ctx, "ql:x:idle", names...).Err())
+	listens := e.rdb.Subscribe(ctx, "ql:x:wake:elsewhere")
+	_, err := listens.Receive(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []string{w.Name()}, names)
-	names, err = e.rdb.ZRange(ctx, "ql:x:idle:q", 0, -1).Result()
-	require.NoError(t, err)
-	require.Equal(t, []string{w.Name()}, names)
+	t.Cleanup(func() { require.NoError(t, listens.Close()) })
+
+	left := func() []int64 {
+		return []int64{e.rdb.ZCard(ctx, "ql:x:idle:q").Val(), e.rdb.SCard(ctx, "ql:x:idle").Val()}
+	}
+	reserve := func() {
+		e.script("reserve", "w", "1", "ordered", "0", "10", "", "0", "q")
+	}
+	reserve()
+	require.Equal(t, []int64{1102, 1102}, left(), "it becomes idle")
+	for _, want := range [][]int64{{602, 603}, {102, 103}, {1, 2}} {
+		reserve()
+		require.Equal(t, want, left(), "it polls")
+	}
+	require.ElementsMatch(t, []string{"w", "elsewhere"}, e.rdb.SMembers(ctx, "ql:x:idle").Val(),
+		"one that listens may wait for jobs of other queues")
+	score := e.rdb.ZScore(ctx, "ql:x:idle:q", "w").Val()
+	require.InDelta(t, time.Now().Unix()+30, score, 20)
 }
 
 // A worker that departs leaves no key of its own, even if one of its jobs was timed out: that stays
