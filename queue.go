@@ -2,6 +2,8 @@ package qless
 
 import (
 	"context"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -101,9 +103,17 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	return q.client.decodeJobs("peek", reply)
 }
 
+// checkCount checks how many jobs are wanted.
+func checkCount(op string, count int) error {
+	if count < 1 || count > math.MaxInt32 {
+		return invalid(op, "", "the count %d is not from 1 to %d", count, math.MaxInt32)
+	}
+	return nil
+}
+
 func (q *Queue) checkCount(op string, count int) error {
-	if count < 1 {
-		return invalid(op, "", "the count %d is not positive", count)
+	if err := checkCount(op, count); err != nil {
+		return err
 	}
 	return q.check(op)
 }
@@ -214,49 +224,68 @@ func (q *Queue) do(ctx context.Context, op string) error {
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, into this queue with
-// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
+// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue, and says what
+// becomes of many.
 func (q *Queue) Unfail(
 	ctx context.Context, group string, count int, options ...UnfailOption,
 ) (int, error) {
-	pairs, err := unfailArgs("unfail", options)
-	if err != nil {
+	if err := q.check("unfail"); err != nil {
 		return 0, err
 	}
-	if err := q.checkCount("unfail", count); err != nil {
-		return 0, err
-	}
-	if err := checkName("unfail", "group", group); err != nil {
-		return 0, err
-	}
-	args := anys([]any{q.name, group, strconv.Itoa(count)}, pairs...)
-	reply, err := q.client.run(ctx, "unfail", "", args...)
-	if err != nil {
-		return 0, err
-	}
-	return decodeInt("unfail", reply)
+	return q.client.unfail(ctx, "unfail", []any{q.name, group}, count, options)
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
-// with fresh retries, and returns how many. It does so in one script. For thousands of jobs, see
-// [Client.Retry].
+// with fresh retries, and returns how many. It works in steps of 500 jobs, each of which is atomic,
+// and puts back no more than the group had after the first. With an error, the number is that of the
+// steps before; the jobs of the one that was on its way may be put back too. [Client.Retry] also says
+// which jobs were in the group by mistake.
 func (c *Client) Unfail(
 	ctx context.Context, group string, count int, options ...UnfailOption,
 ) (int, error) {
-	pairs, err := unfailArgs("unfail.group", options)
+	return c.unfail(ctx, "unfail.group", []any{group}, count, options)
+}
+
+// unfail runs a script that puts failed jobs of a group back, in steps. The group is the last of its
+// first arguments; the next ones are how many jobs, and the options.
+func (c *Client) unfail(
+	ctx context.Context, op string, first []any, count int, options []UnfailOption,
+) (int, error) {
+	pairs, err := unfailArgs(op, options)
 	if err != nil {
 		return 0, err
 	}
-	if count < 1 {
-		return 0, invalid("unfail.group", "", "the count %d is not positive", count)
-	}
-	if err := checkName("unfail.group", "group", group); err != nil {
+	if err := checkCount(op, count); err != nil {
 		return 0, err
 	}
-	reply, err := c.run(ctx, "unfail.group", "", anys([]any{group, strconv.Itoa(count)}, pairs...)...)
-	if err != nil {
+	group := argument(first, len(first)-1)
+	if err := checkName(op, "group", group); err != nil {
 		return 0, err
 	}
-	return decodeInt("unfail.group", reply)
+	for done := 0; ; {
+		n := min(count-done, changedAtOnce)
+		args := anys(slices.Clip(first), append([]string{strconv.Itoa(n)}, pairs...)...)
+		reply, err := c.run(ctx, op, "", args...)
+		if err != nil {
+			return done, err
+		}
+		moved, err := decodeInt(op, reply)
+		if err != nil {
+			return done, err
+		}
+		isFirst := done == 0
+		done += moved
+		if moved < n || done == count {
+			return done, nil
+		}
+		if isFirst {
+			left, err := c.FailedIn(ctx, group, Range{Limit: 1})
+			if err != nil {
+				return done, err
+			}
+			count = min(count, done+left.Total)
+		}
+	}
 }
 
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its

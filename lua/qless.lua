@@ -57240,11 +57240,14 @@ repeat
   group = nil
 until true
 local count = whole(area, 'count', ARGV[3])
+if count < 1 or count > 500 then
+  do
+    local area, message = area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3]
+    error(area .. '(): ' .. message)
+  end
+end
 local given = read_gift(area, 4, #ARGV)
 local function unfail_some()
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -57363,9 +57366,6 @@ local function read_all_failed(jids)
   end
   return jobs
 end
-  if count < 1 or count > 500 then
-    reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
-  end
   local key = prefix .. 'f:' .. group
   local total = call('llen', key)
   local jids = call('lrange', key, -count, -1)

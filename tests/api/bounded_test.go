@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// Other clients wait while the server runs a script. These tests run commands at sizes that would
+// make a single script long, and count what each script does.
+
+// scriptsOf returns the commands that each script ran during a function.
+func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
+	e.t.Helper()
+	var scripts [][]testkit.Monitored
+	for _, command := range e.server.Monitored(e.t, run) {
+		switch {
+		case strings.HasPrefix(strings.ToLower(command.Words[0]), "eval"):
+			scripts = append(scripts, nil)
+		case command.Caller == "lua":
+			scripts[len(scripts)-1] = append(scripts[len(scripts)-1], command)
+		}
+	}
+	return scripts
+}
+
+// requireShort requires that no script of a function runs more commands than a limit.
+func (e *env) requireShort(limit int, run func()) {
+	e.t.Helper()
+	for _, script := range e.scriptsOf(run) {
+		require.LessOrEqual(e.t, len(script), limit)
+	}
+}
+
+// failGroup fails jobs in a group, as they are found after a long time.
+func (e *env) failGroup(count int, group string) []string {
+	e.t.Helper()
+	pipe, failed := e.rdb.Pipeline(), make([]string, count)
+	for i := range failed {
+		jid := fmt.Sprintf("%s-%06d", group, i)
+		failed[i] = jid
+		pipe.HSet(e.t.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "queue", "q", "state", "failed",
+			"priority", "0", "retries", "5", "remaining", "5", "data", "{}", "tags", "[]", "worker", "",
+			"failure", fmt.Sprintf(`{"group":%q,"message":"m","when":%d,"worker":"w"}`, group,
+				noon.Unix()-int64(count)+int64(i)))
+		pipe.LPush(e.t.Context(), "ql:f:"+group, jid)
+	}
+	pipe.SAdd(e.t.Context(), "ql:failures", group)
+	require.NoError(e.t, errOf(pipe.Exec(e.t.Context())))
+	return failed
+}
+
+func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
+	for what, unfail := range map[string]func(e *env, count int) (int, error){
+		"into a queue": func(e *env, count int) (int, error) {
+			return e.Queue("q").Unfail(e.t.Context(), "g", count)
+		},
+		"into their own queues": func(e *env, count int) (int, error) {
+			return e.Unfail(e.t.Context(), "g", count, qless.Retries(7))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			failed := e.failGroup(1300, "g")
+			e.requireShort(500*8+20, func() {
+				moved, err := unfail(e, 1200)
+				require.NoError(t, err)
+				require.Equal(t, 1200, moved)
+			})
+			require.Equal(t, 1200, e.counts("q").Waiting)
+			require.Equal(t, qless.StateWaiting, e.job(failed[1199]).State, "oldest failures first")
+			require.Equal(t, qless.StateFailed, e.job(failed[1200]).State)
+
+			moved, err := unfail(e, 5000)
+			require.NoError(t, err)
+			require.Equal(t, 100, moved)
+			require.Empty(t, e.rdb.SMembers(t.Context(), "ql:failures").Val())
+		})
+	}
+}
+
+// Jobs that fail again are not put back for ever.
+func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
+	e := newEnv(t)
+	e.failGroup(1300, "g")
+	steps := 0
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "unfail.group" {
+			steps++
+			e.failGroup(500, "g")
+		}
+	}))
+	moved, err := client.Unfail(t.Context(), "g", 1_000_000)
+	require.NoError(t, err)
+	require.Equal(t, 1800, moved) // the first step, and the group as it was after it
+	require.Equal(t, 4, steps)
+}
