@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,4 +101,28 @@ func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1800, moved) // the first step, and the group as it was after it
 	require.Equal(t, 4, steps)
+}
+
+// A script of somebody else's may be long. What the server refuses meanwhile never ran.
+func TestABusyServerIsAskedAgain(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
+	allow := e.server.Refuse(t, "BUSY")
+	t.Cleanup(func() { allow() })
+	requireCode(t, qless.ErrUnavailable, errOf(e.Queue("q").Pop(t.Context(), 1)))
+
+	popped := make(chan error, 1)
+	ctx := t.Context()
+	go func() {
+		for {
+			err := errOf(e.Queue("q").Pop(ctx, 1))
+			if ctx.Err() != nil || !errors.Is(err, qless.ErrUnavailable) {
+				popped <- err
+				return
+			}
+		}
+	}()
+	allow()
+	allow = func() {}
+	require.NoError(t, testkit.Soon(t, "a pop", popped))
 }
