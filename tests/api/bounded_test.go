@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,4 +126,37 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 	allow()
 	allow = func() {}
 	require.NoError(t, testkit.Soon(t, "a pop", popped))
+}
+
+func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
+	e := newEnv(t)
+	hkeys := func() int {
+		count := 0
+		for _, name := range e.server.Commands(t, func() {
+			e.put("q")
+			require.NoError(t, e.pop("q").Complete(t.Context()))
+		}) {
+			if name == "hkeys" {
+				count++
+			}
+		}
+		return count
+	}
+	require.Zero(t, hkeys(), "of a new queue")
+	for range 29 {
+		e.clock.Advance(24 * time.Hour)
+		require.LessOrEqual(t, hkeys(), 4)
+	}
+	e.clock.Advance(3 * 24 * time.Hour)
+	require.LessOrEqual(t, hkeys(), 2*(3+2))
+	for age, hasBuckets := range map[int]bool{3: true, 7: true, 8: false, 9: false, 20: false} {
+		day := e.clock.Now().Add(-time.Duration(age) * 24 * time.Hour)
+		stats, err := e.Queue("q").Stats(t.Context(), day)
+		require.NoError(t, err)
+		if age != 1 && age != 2 {
+			require.Equal(t, 1, stats.Run.Count, age)
+		}
+		key := fmt.Sprintf("ql:s:run:%d:q", day.Unix()-day.Unix()%86400)
+		require.Equal(t, hasBuckets, e.rdb.HExists(t.Context(), key, "s0").Val(), age)
+	}
 }
