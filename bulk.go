@@ -257,7 +257,7 @@ func (b *Bulk) Track(ctx context.Context) (BulkResult, error) {
 	return b.each(ctx, changedAtOnce, "change", "track", "")
 }
 
-// Untrack stops tracking the jobs.
+// Untrack stops tracking the jobs, those that are gone too.
 func (b *Bulk) Untrack(ctx context.Context) (BulkResult, error) {
 	return b.each(ctx, changedAtOnce, "change", "untrack", "")
 }

@@ -15,8 +15,8 @@ type Range struct {
 	Offset int
 
 	// Limit is how many items to return at most. Defaults to 25. The special value -1 means all,
-	// but not more than 100,000. A greater limit is refused, because the server does nothing else
-	// while it collects the items.
+	// but not more than 100,000. A greater limit is refused. More than 5000 items are read in
+	// steps: what enters or leaves the list meanwhile may be missed, or listed twice.
 	Limit int
 }
 
@@ -136,17 +136,38 @@ func (c *Client) Tracked(ctx context.Context, r Range) (Page[string], error) {
 	return c.list(ctx, "track", r, "list")
 }
 
-// list runs a command that returns a part of a list and the length of the whole. The last argument
-// is for commands that do not always return the length.
+// listedAtOnce is how many items a script lists.
+const listedAtOnce = 5000
+
+// list runs a command that returns a part of a list and the length of the whole, in steps.
 func (c *Client) list(
 	ctx context.Context, op string, r Range, first ...string,
 ) (Page[string], error) {
-	part, err := r.args(op)
+	offset, limit, err := r.bounds(op)
 	if err != nil {
 		return Page[string]{}, err
 	}
-	args := append(anys(nil, first...), part...)
-	reply, err := c.run(ctx, op, "", append(args, "total")...)
+	page := Page[string]{Items: []string{}}
+	for {
+		n := min(limit-len(page.Items), listedAtOnce)
+		part, err := c.listPart(ctx, op, Range{offset + len(page.Items), n}, first)
+		if err != nil {
+			return Page[string]{}, err
+		}
+		page.Items, page.Total = append(page.Items, part.Items...), part.Total
+		if len(part.Items) < n || len(page.Items) == limit {
+			return page, nil
+		}
+	}
+}
+
+// listPart runs the command once. Its last argument is for commands that do not always return the
+// length.
+func (c *Client) listPart(
+	ctx context.Context, op string, r Range, first []string,
+) (Page[string], error) {
+	args := append(anys(nil, first...), strconv.Itoa(r.Offset), strconv.Itoa(r.Limit), "total")
+	reply, err := c.run(ctx, op, "", args...)
 	if err != nil {
 		return Page[string]{}, err
 	}

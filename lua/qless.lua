@@ -16117,6 +16117,181 @@ local function read_job_to_cancel(jid)
   return job
 end
 local left_out = {}
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+local function read_cancelable(jid)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+local function outsider(job, jobs)
+  for i = 1, #job.dependents do
+    if not jobs[job.dependents[i]] then
+      return job.dependents[i]
+    end
+  end
+end
+local function promote(jids, queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_scheduled(jids, queue)
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+local function release_scheduled(queue, jobs)
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
+  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
+  for i = 1, #moved do
+    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
+  end
+  note_filled(queue)
+  seldom1('wake', queue)
+end
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -16986,182 +17161,28 @@ end
     end
   end
   return jids
-end
-end
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-local function read_cancelable(jid)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
-local function promote(jids, queue)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
+elseif which == 'drop_gone' then
+local limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
-end
-local function read_scheduled(jids, queue)
-  local queues, jobs, ready = {}, {}, 0
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
   for i = 1, #jids do
-    local jid = jids[i]
-    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
-      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
-    elseif state == 'waiting' then
-      ready = ready + 1
-    elseif state ~= 'scheduled' then
-      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-    else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
     end
   end
-  return queues, jobs, ready
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 end
-local function release_scheduled(queue, jobs)
-  local work, moved, due, turns = {}, {}, {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
-    else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
-      moved[#moved + 1] = job.jid
-    end
-  end
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
-  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
-  for i = 1, #moved do
-    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-  end
-  note_filled(queue)
-  seldom1('wake', queue)
-end
-  local queues, jobs, ready = read_scheduled(jids, queue)
-  for i = 1, #queues do
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-  end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
-  end
-  return ready
 end
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
 local jids = seldom1('read_jids', 'Change', 4)
@@ -17402,18 +17423,36 @@ local function track_all()
   end
   local tracked = prefix .. 'tracked'
   call('zcard', tracked)
-  return each_job({'state'}, function(jid)
-    if what == 'track' then
-      call('zadd', tracked, stamp, jid)
-    else
-      call('zrem', tracked, jid)
-    end
-    try('publish', prefix .. what, jid)
+  local count = each_job({'state'}, function(jid)
+    call('zadd', tracked, stamp, jid)
+    try('publish', prefix .. 'track', jid)
   end)
+  seldom1('drop_gone', #jids)
+  return count
+end
+local function untrack_all()
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local tracked, count = prefix .. 'tracked', 0
+  for i = 1, #jids do
+    if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
+      try('publish', prefix .. 'untrack', jids[i])
+      count = count + 1
+    else
+      do
+        local jid, code, why = jids[i], 'not_found', 'no such job'
+        left_out[#left_out + 1] = {jid, code, why}
+      end
+    end
+  end
+  return count
 end
 local actions = {
   cancel = cancel_all, priority = set_priorities, promote = promote_all, tag = tag_all,
-  untag = tag_all, track = track_all, untrack = track_all,
+  untag = tag_all, track = track_all, untrack = untrack_all,
 }
 if not actions[what] then
   do
@@ -54249,6 +54288,27 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
+elseif which == 'drop_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 elseif which == 'move_due' then
 local queue, lost, recur, scheduled = ...
 local function write_first(...)
@@ -55371,8 +55431,13 @@ do
   end
 end
 local done = seldom1('end_lives', 100)
-if call('exists', prefix .. 'failures') == 1 then
+local found = call('exists', prefix .. 'failures', prefix .. 'tracked')
+if found > 0 and try('exists', prefix .. 'failures') == 1 then
   done = done + sweep_failures()
+  found = found - 1
+end
+if found > 0 then
+  seldom1('drop_gone', 100)
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})
@@ -56059,6 +56124,82 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -56192,83 +56333,28 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'drop_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 end
-local function job_json(job, tracked, more, newest)
-  local jid, tags, failure = job[13], job[7], job[10]
-  do
-    local jid, text = jid, job[12]
-    if text then
-      seldom1('move_history', jid, text)
-    end
-  end
-  local retries, remaining, priority = job[4], job[5], job[3]
-  if retries ~= '5' then
-    retries = finite(retries, 0)
-  end
-  if remaining ~= '5' then
-    remaining = math.floor(finite(remaining, 0))
-  end
-  if priority ~= '0' then
-    priority = string.format('%.17g', (finite(priority, 0)))
-  end
-  local encode = cjson.encode
-  local history
-  do
-    local jid, newest = jid, newest
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-    local n = #list
-    if newest and n > 0 then
-      list[n] = newest
-      n = n - 1
-    end
-    for i = 1, n do
-      local object
-      repeat
-        local text = list[i]
-        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-        if when then
-          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-          break
-        end
-        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-        if when then
-          object = '{"when":' .. when .. ',"what":' .. what .. '}'
-          break
-        end
-        object = seldom1('unusual_entry', text)
-      until true
-      list[i] = object
-    end
-    history = joined(list)
-  end
-  local relations
-  repeat
-    local jid = jid
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-    if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
-      break
-    end
-    relations = ',"dependents":{},"dependencies":{}'
-  until true
-  return '{"tracked":' .. (tracked and 'true' or 'false') ..
-    ',"jid":' .. encode(jid) ..
-    ',"retries":' .. retries ..
-    ',"data":' .. encode(job[6]) ..
-    ',"queue":' .. encode(job[2]) ..
-    ',"state":' .. encode(job[14]) ..
-    ',"remaining":' .. remaining ..
-    ',"spawned_from_jid":' .. encode(job[11]) ..
-    ',"klass":' .. encode(job[1]) ..
-    ',"expires":' .. finite(job[16], 0) ..
-    ',"worker":' .. encode(job[15] or '') ..
-    ',"priority":' .. priority ..
-    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
-    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
@@ -56318,6 +56404,9 @@ end
 if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
   try('publish', prefix .. 'track', jid)
+  if ARGV[4] == 'tidy' then
+    seldom1('drop_gone', 10)
+  end
   return tostring(changed)
 elseif action == 'untrack' then
   local changed = call('zrem', tracked, jid)

@@ -1,5 +1,5 @@
 -- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
--- too old or too many. Tells the jobs that wait for failed ones, as the script that fails a job does,
+-- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as the script that fails a job does,
 -- of failures by scripts that tell nobody. Of queues that are named, moves the jobs that have fallen
 -- due, and those whose locks have ended, to where a pop would find them.
 --
@@ -7,8 +7,8 @@
 -- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
--- Cost     3 commands when there is nothing to do, 4 more when jobs have failed; it ends at most 100
---          lives, and looks at 100 failed jobs. 3 more for each queue, '*' 3 more; it moves at most 100
+-- Cost     3 commands when there is nothing to do, 5 more when jobs have failed, 4 when some are
+--          tracked; it ends at most 100 lives, and looks at 100 failed and 100 tracked jobs. 3 more for each queue, '*' 3 more; it moves at most 100
 --          jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
@@ -16,7 +16,7 @@
 --          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
--- how many known queues come before those that it looks at.
+-- how many known queues, and tracked jobs, come before those that it looks at.
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -484,6 +484,8 @@ end
   end
   return forgotten and state == 'complete'
 end
+
+
 
 
 
@@ -1550,6 +1552,27 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
+elseif which == 'drop_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 elseif which == 'move_due' then
 local queue, lost, recur, scheduled = ...
 local function write_first(...)
@@ -2666,8 +2689,13 @@ do
   end
 end
 local done = seldom1('end_lives', 100)
-if call('exists', prefix .. 'failures') == 1 then
+local found = call('exists', prefix .. 'failures', prefix .. 'tracked')
+if found > 0 and try('exists', prefix .. 'failures') == 1 then
   done = done + sweep_failures()
+  found = found - 1
+end
+if found > 0 then
+  seldom1('drop_gone', 100)
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,9 @@ func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 			scripts[len(scripts)-1] = append(scripts[len(scripts)-1], command)
 		}
 	}
-	return scripts
+	return slices.DeleteFunc(scripts, func(script []testkit.Monitored) bool {
+		return len(script) == 0 // the server did not know it, and was sent its text next
+	})
 }
 
 // requireShort requires that no script of a function runs more commands than a limit.
@@ -158,5 +161,71 @@ func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
 		}
 		key := fmt.Sprintf("ql:s:run:%d:q", day.Unix()-day.Unix()%86400)
 		require.Equal(t, hasBuckets, e.rdb.HExists(t.Context(), key, "s0").Val(), age)
+	}
+}
+
+func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
+	for what, track := range map[string]func(e *env, jid string) error{
+		"a job":     func(e *env, jid string) error { return e.job(jid).Track(e.t.Context()) },
+		"many jobs": func(e *env, jid string) error { return errOf(e.Bulk(jid).Track(e.t.Context())) },
+		"a sweep": func(e *env, jid string) error {
+			if err := e.rdb.ZAdd(e.t.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
+				return err
+			}
+			return errOf(e.Sweep(e.t.Context()))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			for i := range 30 {
+				jid := e.put("q", qless.JID(fmt.Sprintf("kept%02d", i)))
+				require.NoError(t, e.job(jid).Track(t.Context()))
+			}
+			for i := range 100 {
+				jid := e.put("q", qless.JID(fmt.Sprintf("gone%02d", i)))
+				e.requireShort(40, func() { require.NoError(t, track(e, jid)) })
+				require.NoError(t, e.Cancel(t.Context(), jid))
+			}
+			tracked, err := e.Tracked(t.Context(), qless.Range{Limit: -1})
+			require.NoError(t, err)
+			require.Subset(t, tracked.Items, []string{"kept00", "kept29"})
+			require.Less(t, tracked.Total, 30+60)
+		})
+	}
+}
+
+func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c"} {
+		require.NoError(t, e.job(e.put("q", qless.JID(jid))).Track(t.Context()))
+	}
+	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
+	r, err := e.Bulk("a", "b", "c", "d").Untrack(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, r.Count)
+	require.Equal(t, qless.CodeNotFound, r.Errors["d"].Code)
+	require.Empty(t, e.rdb.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
+}
+
+func TestALongListOfJidsIsReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	pipe := e.rdb.Pipeline()
+	for i := range 12_000 {
+		pipe.ZAdd(t.Context(), "ql:tracked", zmember(float64(i), fmt.Sprintf("j%05d", i)))
+	}
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	for _, c := range []struct {
+		part          qless.Range
+		scripts, want int
+	}{{qless.Range{}, 1, 25}, {qless.Range{Limit: -1}, 3, 12_000}, {qless.Range{Offset: 1500, Limit: 10_000}, 2, 10_000}} {
+		scripts := e.scriptsOf(func() {
+			tracked, err := e.Tracked(t.Context(), c.part)
+			require.NoError(t, err)
+			require.Equal(t, 12_000, tracked.Total)
+			require.Len(t, tracked.Items, c.want)
+			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset), tracked.Items[0])
+			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset+c.want-1), tracked.Items[c.want-1])
+		})
+		require.Len(t, scripts, c.scripts)
 	}
 }
