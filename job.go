@@ -309,7 +309,8 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
-// be popped.
+// be popped: 500 of them at once, and more with each later call that completes jobs, or with
+// [Client.Sweep].
 //
 // Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
 // ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qless/qless-go"
 	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
 // Other clients wait while the server runs a script. These tests run commands at sizes that would
@@ -21,16 +22,16 @@ import (
 // scriptsOf returns the commands that each script ran during a function.
 func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
 	e.t.Helper()
-	var scripts [][]testkit.Monitored
+	var ran [][]testkit.Monitored
 	for _, command := range e.server.Monitored(e.t, run) {
 		switch {
 		case strings.HasPrefix(strings.ToLower(command.Words[0]), "eval"):
-			scripts = append(scripts, nil)
+			ran = append(ran, nil)
 		case command.Caller == "lua":
-			scripts[len(scripts)-1] = append(scripts[len(scripts)-1], command)
+			ran[len(ran)-1] = append(ran[len(ran)-1], command)
 		}
 	}
-	return slices.DeleteFunc(scripts, func(script []testkit.Monitored) bool {
+	return slices.DeleteFunc(ran, func(script []testkit.Monitored) bool {
 		return len(script) == 0 // the server did not know it, and was sent its text next
 	})
 }
@@ -228,4 +229,107 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 		})
 		require.Len(t, scripts, c.scripts)
 	}
+}
+
+// A base is a running job on which others depend.
+func (e *env) base(dependents int) (job *qless.Job, others []string) {
+	e.t.Helper()
+	base, specs := e.put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base)}}
+	}
+	others, err := e.Queue("q").PutMany(e.t.Context(), specs)
+	require.NoError(e.t, err)
+	return e.pop("base"), others
+}
+
+// completions are the ways in which Go completes a job.
+var completions = map[string]func(e *env, job *qless.Job) error{
+	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+	"complete many": func(e *env, job *qless.Job) error {
+		return e.Queue(job.Queue).CompleteMany(e.t.Context(), job.JID)[0]
+	},
+	"end": func(e *env, job *qless.Job) error {
+		return errOf(e.End(e.t.Context(), job.JID, qless.End{State: qless.StateComplete}))
+	},
+}
+
+func TestDependentsAreReleasedInSteps(t *testing.T) {
+	for what, complete := range completions {
+		for later, releaseMore := range map[string]func(e *env) error{
+			"a sweep": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
+			"another completion": func(e *env) error {
+				e.put("more")
+				return complete(e, e.pop("more"))
+			},
+			"a client of another language": func(e *env) error {
+				e.put("more")
+				job := e.pop("more")
+				return errOf(scripts.RunDropIn(e.t.Context(), e.rdb, "complete", scripts.Time(e.clock.Now()),
+					job.JID, "w1", "more", "{}"))
+			},
+			"a worker that says that it runs": func(e *env) error {
+				return errOf(e.Run(e.t.Context(), "worker.register", "", "w2", "1", "{}"))
+			},
+		} {
+			t.Run(what+", then "+later, func(t *testing.T) {
+				e := newEnv(t)
+				job, _ := e.base(1300)
+				e.requireShort(500*8+40, func() { require.NoError(t, complete(e, job)) })
+				require.Equal(t, 500, e.counts("q").Waiting)
+				for _, waiting := range []int{1000, 1300, 1300} {
+					e.requireShort(500*8+40, func() { require.NoError(t, releaseMore(e)) })
+					require.Equal(t, waiting, e.counts("q").Waiting)
+				}
+				require.Zero(t, e.counts("q").Depends)
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+			})
+		}
+	}
+}
+
+// What other clients do meanwhile to jobs that are to be released.
+func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
+	e := newEnv(t)
+	job, others := e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	var left []string
+	for _, jid := range others {
+		if e.rdb.SIsMember(t.Context(), "ql:x:rest:base", jid).Val() {
+			left = append(left, jid)
+		}
+	}
+	require.Len(t, left, 700)
+	require.NoError(t, e.Cancel(t.Context(), left[0]))
+	require.NoError(t, e.job(left[1]).Undepend(t.Context(), "base"))
+	require.NoError(t, e.job(left[2]).Depend(t.Context(), e.put("other", qless.JID("second"))))
+	e.put("base", qless.JID("base"))
+	require.NoError(t, e.job(left[3]).Depend(t.Context(), "base"))
+	for range 3 {
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	require.Equal(t, qless.StateWaiting, e.job(left[1]).State)
+	require.Equal(t, []string{"second"}, e.job(left[2]).Dependencies)
+	require.Equal(t, []string{"base"}, e.job(left[3]).Dependencies)
+	require.Equal(t, qless.StateDepends, e.job(left[3]).State)
+	counts := e.counts("q")
+	require.Equal(t, [2]int{1197, 2}, [2]int{counts.Waiting, counts.Depends})
+	require.NoError(t, e.pop("base").Complete(t.Context()))
+	require.NoError(t, e.pop("other").Complete(t.Context()))
+	require.Equal(t, 1199, e.counts("q").Waiting)
+}
+
+// Two lives of a job that end before the dependents of the first are released.
+func TestTwoLivesWithManyDependents(t *testing.T) {
+	e := newEnv(t)
+	job, _ := e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	job, _ = e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	for range 5 {
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	require.Equal(t, 2400, e.counts("q").Waiting)
+	require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
 }
