@@ -227,7 +227,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
 // depend on can only be canceled together with them: otherwise the error is [ErrHasDependents] and
-// nothing is changed.
+// nothing is changed. All are canceled by one script: for hundreds of jobs, use [Bulk.Cancel].
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	return c.runOnJobs(ctx, "cancel", jids)
 }

@@ -4,10 +4,11 @@
 -- ARGV     NOW, what, value, at most 500 jids
 --          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
 --          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were changed or needed no change, and
---          which were left
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
+--          which were left, and how many of the last ones the caller has to name again, because the
+--          failure groups of those to be canceled are long
 -- Errors   Change()
--- Cost     of each job: cancel 15 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
+-- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
@@ -19,6 +20,7 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/priority.lua"
 -- @include "lib/promote.lua"
 -- @include "lib/report.lua"
@@ -26,10 +28,11 @@
 -- @include "lib/tracked.lua"
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids = read_jids('Change', 4)
+local jids, rest = read_jids('Change', 4), 0
 
 local function cancel_all()
-  return cancel_each(jids, 1)
+  jids, rest = within_reach(jids)
+  return cancel_each(jids)
 end
 
 local function promote_all()
@@ -81,7 +84,7 @@ local function track_all()
     call('zadd', tracked, stamp, jid)
     publish('track', jid)
   end)
-  drop_gone(#jids)
+  untrack_gone(#jids)
   return count
 end
 
@@ -106,4 +109,4 @@ local actions = {
 if not actions[what] then
   reject('Change', 'Unknown action "' .. what .. '"')
 end
-return report(actions[what]())
+return report(actions[what](), ',"rest":' .. rest)

@@ -178,7 +178,7 @@ if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest')
   if try('exists', prefix .. 'failures') == 1 then
     done = done + sweep_failures()
   end
-  drop_gone(LOOKED)
+  untrack_gone(LOOKED)
   done = done + release_rest()
 end
 if ARGV[2] then

@@ -55,7 +55,7 @@ if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
   publish('track', jid)
   if ARGV[4] == 'tidy' then
-    drop_gone(TIDIED)
+    untrack_gone(TIDIED)
   end
   return tostring(changed)
 elseif action == 'untrack' then

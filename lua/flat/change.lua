@@ -4,10 +4,11 @@
 -- ARGV     NOW, what, value, at most 500 jids
 --          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
 --          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were changed or needed no change, and
---          which were left
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
+--          which were left, and how many of the last ones the caller has to name again, because the
+--          failure groups of those to be canceled are long
 -- Errors   Change()
--- Cost     of each job: cancel 15 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
+-- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
@@ -130,6 +131,8 @@ end
 
 
 
+
+
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -198,11 +201,6 @@ local function parked_by(state, time, parked)
   local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
   return state == 'scheduled' and since == (time or '') and name or nil
 end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
 local function fair_share(text)
   local _, values = split_options(text)
   local share = values.g
@@ -258,6 +256,11 @@ end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
 local function leave_out(jid, code, why)
   left_out[#left_out + 1] = {jid, code, why}
@@ -352,6 +355,45 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
 elseif which == 'change_tags' then
 local jid, stored, adds, list, first = ...
 local function union(list, more, first)
@@ -823,10 +865,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1188,7 +1236,7 @@ end
     end
   end
   return jids
-elseif which == 'drop_gone' then
+elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -1213,10 +1261,11 @@ end
 end
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids = seldom1('read_jids', 'Change', 4)
+local jids, rest = seldom1('read_jids', 'Change', 4), 0
 local function cancel_all()
+  jids, rest = seldom1('within_reach', jids)
   do
-    local jids, count = jids, 1
+    local jids, count = jids
     local jobs, canceled = {}, 0
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
@@ -1301,10 +1350,16 @@ local function cancel_all()
               until true
               do
                 local jid, failure, count = jid, details, count
-                if type(failure.group) == 'string' then
-                  try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+                local group = failure.group
+                if type(group) == 'string' then
+                  local key = prefix .. 'f:' .. group
+                  local length = count and 0 or finite(try('llen', key), 0)
+                  if length >= 10000 then
+                    count = seldom1('count_from', group, failure, length)
+                  end
+                  try('lrem', key, count or 0, jid)
                   do
-                    local group = failure.group
+                    local group = group
                     if call('exists', prefix .. 'f:' .. group) == 0 then
                       try('srem', prefix .. 'failures', group)
                     end
@@ -1455,7 +1510,7 @@ local function track_all()
     call('zadd', tracked, stamp, jid)
     try('publish', prefix .. 'track', jid)
   end)
-  seldom1('drop_gone', #jids)
+  seldom1('untrack_gone', #jids)
   return count
 end
 local function untrack_all()
@@ -1488,5 +1543,5 @@ if not actions[what] then
     error(area .. '(): ' .. message)
   end
 end
-return report(actions[what]())
+return report(actions[what](), ',"rest":' .. rest)
 

@@ -308,7 +308,7 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
-elseif which == 'drop_gone' then
+elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
@@ -381,7 +381,7 @@ if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
   try('publish', prefix .. 'track', jid)
   if ARGV[4] == 'tidy' then
-    seldom1('drop_gone', 10)
+    seldom1('untrack_gone', 10)
   end
   return tostring(changed)
 elseif action == 'untrack' then

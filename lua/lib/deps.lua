@@ -1,7 +1,6 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
 -- @include "lib/base.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/fair.lua"
 -- @include "lib/wake.lua"

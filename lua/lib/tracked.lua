@@ -7,7 +7,7 @@
 
 -- Drops the jobs that are gone among some of the tracked ones. The next call looks at those that
 -- follow: x:sweep has how many precede them.
-local function drop_gone(limit) -- cold
+local function untrack_gone(limit) -- cold
   local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
   local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
   local jids = try('zrange', tracked, from, from + limit - 1)

@@ -333,3 +333,60 @@ func TestTwoLivesWithManyDependents(t *testing.T) {
 	require.Equal(t, 2400, e.counts("q").Waiting)
 	require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
 }
+
+// passedOver returns how many jobs of failure groups a script has passed over at most.
+func passedOver(script []testkit.Monitored, length int) int {
+	count := 0
+	for _, command := range script {
+		if strings.EqualFold(command.Words[0], "lrem") {
+			count += length
+		}
+	}
+	return count
+}
+
+func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
+	const length = 200_000
+	for what, do := range map[string]func(b *qless.Bulk) (qless.BulkResult, error){
+		"cancel": func(b *qless.Bulk) (qless.BulkResult, error) { return b.Cancel(t.Context()) },
+		"move":   func(b *qless.Bulk) (qless.BulkResult, error) { return b.Move(t.Context(), "q") },
+		"retry":  func(b *qless.Bulk) (qless.BulkResult, error) { return b.Retry(t.Context()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			failed := e.failGroup(40, "g")
+			pad := make([]any, 10_000)
+			for i := range length / len(pad) {
+				for k := range pad {
+					pad[k] = fmt.Sprint("pad", i, "-", k)
+				}
+				require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", pad...).Err())
+			}
+			scripts := e.scriptsOf(func() {
+				r, err := do(e.Bulk(failed...))
+				require.NoError(t, err)
+				require.Equal(t, len(failed), r.Count)
+				require.Zero(t, r.Left)
+			})
+			for _, script := range scripts {
+				require.LessOrEqual(t, passedOver(script, length/2), 300_000)
+			}
+			require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+		})
+	}
+}
+
+// A job is looked for from the end of its group that is nearer.
+func TestAJobIsTakenOutOfItsLongGroupFromTheNearerEnd(t *testing.T) {
+	e := newEnv(t)
+	failed := e.failGroup(12_000, "g")
+	for jid, count := range map[string]string{
+		failed[0]: "-1", failed[4000]: "-1", failed[9000]: "1", failed[11_999]: "1",
+	} {
+		scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), jid)) })
+		require.Contains(t, scripts[0], testkit.Monitored{
+			Caller: "lua", Words: []string{"lrem", "ql:f:g", count, jid},
+		})
+	}
+	require.Equal(t, int64(11_996), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+}
