@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -268,35 +269,66 @@ type WorkerJobs struct {
 	Stalled []string `json:"stalled"` // whose locks have ended
 }
 
-// Workers returns the workers seen lately, the latest first. Its cost grows with their number. A
-// job that [Job.Timeout] took from a worker is counted until that worker takes another one or
-// stops.
+// Workers returns the workers seen lately, the latest first. It reads 500 workers in a step. A job
+// that [Job.Timeout] took from a worker is counted until that worker takes another one or stops.
 //
 // A [Worker] says what it is when it starts, when it is paused, resumed or stopped, and once a
 // minute; that is the Info. One that has died loses it after 150 s, and leaves the list after
 // [ConfigMaxWorkerAge].
 func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
-	reply, err := c.run(ctx, "workers", "", "", "", "", "registered")
-	if err != nil {
-		return nil, err
+	var all []WorkerCounts // the latest last; one that was seen meanwhile twice
+	known := map[string]bool{}
+	for cursor := ""; ; {
+		part, next, err := c.workersFrom(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		before := len(known)
+		for _, w := range part {
+			known[w.Name] = true
+		}
+		all, cursor = append(all, part...), next
+		if cursor == "" || len(known) == before {
+			break
+		}
 	}
-	replies, err := decode[wire.List[struct {
-		Name       wire.Text   `json:"name"`
-		Jobs       wire.Number `json:"jobs"`
-		Stalled    wire.Number `json:"stalled"`
-		Registered wire.Text   `json:"registered"`
-	}]]("workers", reply)
-	if err != nil {
-		return nil, err
-	}
-	workers := make([]WorkerCounts, len(replies))
-	for i, r := range replies {
-		workers[i] = WorkerCounts{
-			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
-			Info: parseWorkerInfo(string(r.Registered)),
+	workers := make([]WorkerCounts, 0, len(known))
+	for _, w := range slices.Backward(all) {
+		if known[w.Name] {
+			known[w.Name] = false
+			workers = append(workers, w)
 		}
 	}
 	return workers, nil
+}
+
+// workersFrom returns some of the workers, the latest last, and where the next ones begin.
+func (c *Client) workersFrom(
+	ctx context.Context, cursor string,
+) (workers []WorkerCounts, next string, err error) {
+	reply, err := c.run(ctx, "workers", "", "", "", "", "registered", cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	part, err := decode[struct {
+		Cursor  wire.Text `json:"cursor"`
+		Workers wire.List[struct {
+			Name       wire.Text   `json:"name"`
+			Jobs       wire.Number `json:"jobs"`
+			Stalled    wire.Number `json:"stalled"`
+			Registered wire.Text   `json:"registered"`
+		}] `json:"workers"`
+	}]("workers", reply)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, r := range part.Workers {
+		workers = append(workers, WorkerCounts{
+			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
+			Info: parseWorkerInfo(string(r.Registered)),
+		})
+	}
+	return workers, string(part.Cursor), nil
 }
 
 // WorkerJobs returns the jobs that a worker holds, or none if there is no such worker. A job that

@@ -122,7 +122,7 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns how many jobs the queue has. Jobs that are due become waiting.
+// Counts returns how many jobs the queue has. Jobs that are due count as waiting.
 func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCounts, error) {
 	o, err := countsOptions(options)
 	if err != nil {
@@ -144,24 +144,33 @@ func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCount
 	return all[0], err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first seen. Its
-// cost grows with their number.
+// Queues returns the counts of every known queue, in the order in which they were first seen. It reads
+// 200 queues in a step.
 func (c *Client) Queues(ctx context.Context, options ...CountsOption) ([]QueueCounts, error) {
 	o, err := countsOptions(options)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "queues", "")
-	if err != nil {
-		return nil, err
-	}
-	replies, err := decode[wire.List[queueReply]]("queues", reply)
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]QueueCounts, len(replies))
-	for i, r := range replies {
-		counts[i] = r.counts()
+	counts := []QueueCounts{}
+	for cursor := ""; ; {
+		reply, err := c.run(ctx, "queues", "", "", "from", cursor)
+		if err != nil {
+			return nil, err
+		}
+		part, err := decode[struct {
+			Cursor wire.Text             `json:"cursor"`
+			Queues wire.List[queueReply] `json:"queues"`
+		}]("queues", reply)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range part.Queues {
+			counts = append(counts, r.counts())
+		}
+		cursor = string(part.Cursor)
+		if cursor == "" {
+			break
+		}
 	}
 	if err := c.addLatencies(ctx, counts, &o); err != nil {
 		return nil, err

@@ -15391,16 +15391,16 @@ local function cancel_each(jids, count)
   end
   return canceled
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -22281,16 +22281,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -22560,16 +22560,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -28732,16 +28732,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -39951,6 +39951,18 @@ elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -39965,7 +39977,76 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local function bring_due(queue, recur, scheduled, limit)
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local budget = {due = 1000}
+local function size(queue, part)
+  do
+    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
+local seldom1
+local function counts(queue)
+  local due
+  repeat
+    local queue, part = queue, 'scheduled'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        due = n
+        break
+      end
+      due = default
+      break
+    end
+    due = nil
+  until true
+  if due > 0 then
+    due = seldom1('move_due', queue, due)
+  end
+  local stalled
+  repeat
+    local queue, part = queue, 'locks'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        stalled = n
+        break
+      end
+      stalled = default
+      break
+    end
+    stalled = nil
+  until true
+  return cjson.encode({
+    name = queue,
+    waiting = size(queue, 'work') + due,
+    stalled = stalled,
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled') - due,
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
+  })
+end
+seldom1 = function(which, ...)
+if which == 'move_due' then
+local queue, due = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -40230,6 +40311,7 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
@@ -40242,9 +40324,9 @@ end
     move_scheduled(queue, limit)
   end
 end
-local function size(queue, part)
+local function count_until_now(queue, part)
   do
-    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
     local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
@@ -40252,32 +40334,114 @@ local function size(queue, part)
     return default
   end
 end
-local function counts(queue)
-  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 10000)
+  pcall(bring_due, queue, false, true, math.min(due, budget.due))
+  local left = count_until_now(queue, 'scheduled')
+  budget.due = budget.due - (due - left)
+  return left
+elseif which == 'counts_from' then
+local cursor = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  local stalled
-  repeat
-    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      stalled = n
-      break
-    end
-    stalled = default
-  until true
-  return cjson.encode({
-    name = queue,
-    waiting = size(queue, 'work'),
-    stalled = stalled,
-    running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled'),
-    depends = size(queue, 'depends'),
-    recurring = size(queue, 'recur'),
-    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
-  })
+  return default
 end
-if ARGV[2] then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function queues_of(key)
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset, wanted = after_cursor('Queues', list, place), 200 - #found
+      local some, scores = read_list(list, offset, wanted)
+      for i = 1, #some do
+        found[#found + 1] = counts(some[i])
+      end
+      if #some == wanted then
+        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
+        return found, last
+      end
+      letter, place = '', ''
+    end
+  end
+  return found, ''
+end
+end
+if ARGV[3] == 'from' then
+  local found, cursor = seldom1('counts_from', required('Queues', 'cursor', ARGV[4]))
+  return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
+elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
@@ -40287,17 +40451,7 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-do
-  local texts = all
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
+return joined(all)
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -61672,15 +61826,113 @@ if worker then
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', first, last)
-for i = 1, #all do
-  local key = prefix .. 'w:' .. all[i] .. ':jobs'
-  all[i] = cjson.encode({
-    name = all[i],
+local function counts(name)
+  local key = prefix .. 'w:' .. name .. ':jobs'
+  return cjson.encode({
+    name = name,
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
+    registered = ARGV[5] == 'registered' and registered(name) or nil,
   })
+end
+local function counts_from(cursor)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+  local key = prefix .. 'workers'
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  for i = 1, #some do
+    some[i] = counts(some[i])
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
+end
+if ARGV[6] then
+  return counts_from(ARGV[6])
+end
+local all = call('zrevrange', prefix .. 'workers', first, last)
+for i = 1, #all do
+  all[i] = counts(all[i])
 end
 do
   local texts = all

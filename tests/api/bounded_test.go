@@ -390,3 +390,91 @@ func TestAJobIsTakenOutOfItsLongGroupFromTheNearerEnd(t *testing.T) {
 	}
 	require.Equal(t, int64(11_996), e.rdb.LLen(t.Context(), "ql:f:g").Val())
 }
+
+func TestManyQueuesAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	for i := range 450 {
+		name := fmt.Sprintf("q%03d", i)
+		want = append(want, name)
+		key, since := "ql:queues", float64(i/7) // several were first seen at the same time
+		if i >= 430 {
+			key = "ql:x:queues"
+		}
+		require.NoError(t, e.rdb.ZAdd(t.Context(), key, zmember(since, name)).Err())
+	}
+	var queues []qless.QueueCounts
+	e.requireShort(200*9+20, func() {
+		var err error
+		queues, err = e.Queues(t.Context())
+		require.NoError(t, err)
+	})
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
+	}
+	require.Equal(t, want, names)
+	require.NoError(t, e.rdb.Del(t.Context(), "ql:queues").Err())
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Len(t, queues, 20)
+}
+
+func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
+	e := newEnv(t)
+	for q := range 3 {
+		var specs []qless.JobSpec
+		for range 800 {
+			specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}})
+		}
+		require.NoError(t, errOf(e.Queue(fmt.Sprint("q", q)).PutMany(t.Context(), specs)))
+		e.put(fmt.Sprint("q", q), qless.Delay(time.Hour))
+	}
+	e.clock.Advance(time.Minute)
+	for range 2 {
+		e.requireShort(1000*5+100, func() {
+			queues, err := e.Queues(t.Context())
+			require.NoError(t, err)
+			for i, q := range queues {
+				require.Equal(t, qless.QueueCounts{Name: fmt.Sprint("q", i), Waiting: 800, Scheduled: 1}, q)
+			}
+		})
+	}
+	require.Len(t, e.pops("q2", 800), 800)
+}
+
+func TestManyWorkersAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	pipe := e.rdb.Pipeline()
+	for i := range 1200 {
+		name := fmt.Sprintf("w%04d", i)
+		want = append(want, name)
+		pipe.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()-1200+int64(i)), name))
+	}
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	slices.Reverse(want)
+	names := func(client *qless.Client) (all []string) {
+		workers, err := client.Workers(t.Context())
+		require.NoError(t, err)
+		for _, w := range workers {
+			all = append(all, w.Name)
+		}
+		return all
+	}
+	e.requireShort(500*3+20, func() { require.Equal(t, want, names(e.Client)) })
+
+	// One that is seen meanwhile is neither missed nor listed twice.
+	seen := 0
+	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) {
+		seen++
+		if seen == 1 {
+			for _, name := range []string{"w0000", "w0700"} {
+				require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), name)).Err())
+			}
+		}
+	}))
+	again := names(client)
+	require.Equal(t, []string{"w0700", "w0000", "w1199"}, again[:3])
+	require.ElementsMatch(t, want, again)
+}
