@@ -203,14 +203,20 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if reply == nil {
 		return nil, noSuchJob("get", jid)
 	}
-	job, err := decode[jobReply]("get", reply)
+	text, _, large := besides(reply)
+	job, err := decode[jobReply]("get", text)
 	if err != nil {
 		return nil, err
 	}
+	job.take(large)
 	return job.job(c), nil
 }
 
-// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none.
+// jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
+const jobsAtOnce = 500
+
+// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
+// reads at most 500 jobs, and 2 MiB of data that is larger than 4 KiB.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -218,11 +224,33 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if err := checkNames("multiget", "jid", jids); err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, jids...)...)
-	if err != nil {
-		return nil, err
+	var jobs []*Job
+	for chunk := range slices.Chunk(jids, jobsAtOnce) {
+		for len(chunk) > 0 {
+			reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, chunk...)...)
+			if err != nil {
+				return nil, err
+			}
+			some, rest, err := c.decodeJobs("multiget", reply)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, some...)
+			if chunk, err = restOf("multiget", rest); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return c.decodeJobs("multiget", reply)
+	return jobs, nil
+}
+
+// restOf returns the jids of the jobs for which a reply had no room.
+func restOf(op, rest string) ([]string, error) {
+	if rest == "" {
+		return nil, nil
+	}
+	jids, err := decode[wire.List[wire.Text]](op, rest)
+	return wire.Strings(jids), err
 }
 
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.

@@ -72,7 +72,9 @@ func (q *Queue) Put(
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
 // a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
-// again when their locks expire.
+// again when their locks expire. A script pops at most 500 jobs, and 2 MiB of data that is larger than
+// 4 KiB, unless it is that of one job; then Pop runs it again. If that fails, it returns the jobs that
+// it has.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -81,12 +83,25 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 	if err != nil {
 		return nil, err
 	}
-	args := append([]any{q.name, q.client.worker, strconv.Itoa(count), "timed"}, more...)
-	reply, err := q.client.run(ctx, "pop", "", args...)
-	if err != nil {
-		return nil, err
+	jobs := []*Job{}
+	for len(jobs) < count {
+		n := min(count-len(jobs), jobsAtOnce)
+		args := append([]any{q.name, q.client.worker, strconv.Itoa(n), "timed"}, more...)
+		reply, err := q.client.run(ctx, "pop", "", args...)
+		var some []*Job
+		var rest string
+		if err == nil {
+			some, rest, err = q.client.decodeJobs("pop", reply)
+		}
+		if err != nil && len(jobs) == 0 {
+			return nil, err
+		}
+		jobs = append(jobs, some...)
+		if err != nil || len(some) < n && rest == "" {
+			break
+		}
 	}
-	return q.client.decodeJobs("pop", reply)
+	return jobs, nil
 }
 
 // Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
@@ -96,11 +111,20 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "peek", "", q.name, strconv.Itoa(count))
+	reply, err := q.client.run(ctx, "peek", "", q.name, strconv.Itoa(count), "beside")
 	if err != nil {
 		return nil, err
 	}
-	return q.client.decodeJobs("peek", reply)
+	jobs, rest, err := q.client.decodeJobs("peek", reply)
+	if err != nil {
+		return nil, err
+	}
+	jids, err := restOf("peek", rest)
+	if err != nil {
+		return nil, err
+	}
+	later, err := q.client.Jobs(ctx, jids...)
+	return append(jobs, later...), err
 }
 
 // checkCount checks how many jobs are wanted.

@@ -74,6 +74,37 @@ end
 local seldom1
 local met_limits = false
 local met_texts = false
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local large = {bytes = 0}
+local function set_beside(job)
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+end
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
 local dropped = 0
 local parked = 0
 local function within(wanted)
@@ -3254,7 +3285,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     end
     local encode = cjson.encode
     local history
-    repeat
+    do
       local jid, newest = jid, newest
       local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
       local n = #list
@@ -3280,23 +3311,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         until true
         list[i] = object
       end
-      do
-        local texts = list
-        if #texts == 0 then
-          history = '{}'
-          break
-        elseif #texts == 1 then
-          history = '[' .. texts[1] .. ']'
-          break
-        elseif #texts == 2 then
-          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-          break
-        end
-        history = '[' .. table.concat(texts, ',') .. ']'
-        break
-      end
-      history = nil
-    until true
+      history = joined(list)
+    end
     local relations
     repeat
       local jid = jid
@@ -3421,10 +3437,18 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires,
+  return popped_json(jid, job, tracked, its_worker, expires, set_beside(job) ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, rest = {}, timed and timed_json or popped_json, ''
+local function first_of(jids)
+  local count = timed and with_room(jids) or #jids
+  if count == #jids then
+    return jids
+  end
+  rest = 'more'
+  return {unpack(jids, 1, count)}
+end
 repeat
   local queue, settings, wanted = queue, settings, count
   if settings.max_concurrency > 0 then
@@ -3639,11 +3663,11 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
-    jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+    jids, run = first_of(call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))), call
+    if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
   end
@@ -3653,15 +3677,11 @@ if met_limits then
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 do
-  local texts = out
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  local text, rest = joined(out), rest
+  if #large == 0 and rest == '' then
+    return text
   end
-  return '[' .. table.concat(texts, ',') .. ']'
+  return {text, rest, unpack(large)}
 end
 elseif command == 'put' then
 local call = redis.call
@@ -26629,6 +26649,7 @@ local function finite(text, default)
   end
   return default
 end
+local seldom1
 local function required(area, name, text)
   if not text then
     local words = {
@@ -26655,7 +26676,113 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  repeat
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    do
+      local texts = list
+      if #texts == 0 then
+        history = '{}'
+        break
+      elseif #texts == 1 then
+        history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
+      end
+      history = '[' .. table.concat(texts, ',') .. ']'
+      break
+    end
+    history = nil
+  until true
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+local large = {bytes = 0}
+local function set_beside(job)
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+end
+local function with_large(text, rest)
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
+end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -26808,106 +26935,24 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-do
+local text
+repeat
   local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '{}'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":{},"dependencies":{}'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    text = nil
+    break
+  elseif not asks_due then
+    text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+    break
   end
-end
+  local state, more = job[14], set_beside(job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+until true
+return text and with_large(text, '')
 elseif command == 'holder' then
 local function required(area, name, text)
   if not text then
@@ -32584,6 +32629,23 @@ local function finite(text, default)
   end
   return default
 end
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local seldom1
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -32598,7 +32660,92 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+local large = {bytes = 0}
+local function set_beside(job)
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -32680,12 +32827,6 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -32753,120 +32894,39 @@ end
 end
 local function find_job(run, jid, asks_due)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '{}'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":{},"dependencies":{}'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    return
+  elseif not asks_due then
+    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
   end
+  local state, more = job[14], set_beside(job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
 end
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
+    if large.bytes >= 2097152 then
+      do
+        local text, rest = joined(found), array({unpack(jids, i)})
+        if #large == 0 and rest == '' then
+          return text
+        end
+        return {text, rest, unpack(large)}
+      end
+    end
     found[#found + 1] = find_job(try, jids[i], asks_due)
   end
   do
-    local texts = found
-    if #texts == 0 then
-      return '{}'
-    elseif #texts == 1 then
-      return '[' .. texts[1] .. ']'
-    elseif #texts == 2 then
-      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+    local text, rest = joined(found), ''
+    if #large == 0 and rest == '' then
+      return text
     end
-    return '[' .. table.concat(texts, ',') .. ']'
+    return {text, rest, unpack(large)}
   end
 end
 elseif command == 'overview' then
@@ -33263,6 +33323,23 @@ local function finite(text, default)
   return default
 end
 local seldom1
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local none = {}
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -33297,7 +33374,7 @@ local function job_json(job, tracked, more, newest)
   end
   local encode = cjson.encode
   local history
-  repeat
+  do
     local jid, newest = jid, newest
     local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
     local n = #list
@@ -33323,23 +33400,8 @@ local function job_json(job, tracked, more, newest)
       until true
       list[i] = object
     end
-    do
-      local texts = list
-      if #texts == 0 then
-        history = '{}'
-        break
-      elseif #texts == 1 then
-        history = '[' .. texts[1] .. ']'
-        break
-      elseif #texts == 2 then
-        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-        break
-      end
-      history = '[' .. table.concat(texts, ',') .. ']'
-      break
-    end
-    history = nil
-  until true
+    history = joined(list)
+  end
   local relations
   repeat
     local jid = jid
@@ -33367,6 +33429,16 @@ local function job_json(job, tracked, more, newest)
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+local large = {bytes = 0}
+local function set_beside(job)
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
 end
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -33447,8 +33519,92 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored, state, time = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -33463,6 +33619,22 @@ end
 local function own_place(text)
   local _, values = split_options(text)
   return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -33519,52 +33691,6 @@ end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function score_before(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'time', 'x:parked')
-  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-  if not name then
-    return
-  end
-  local wait = limit_key(name, 'wait')
-  local score = time == (job[1] or '') and try('zscore', wait, jid)
-  try('zrem', wait, jid)
-  try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -33714,66 +33840,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-elseif which == 'extra_members' then
-local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function options_member(text)
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
-    return ''
-  end
-  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
-  return name and ',"parked":' .. cjson.encode(name) or ''
-end
-local function progress_json(text)
-  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-  for i = 1, 4 do
-    local n = finite(values[i])
-    if not n then
-      return
-    end
-    values[i] = string.format('%.17g', n)
-  end
-  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
-    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-end
-local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
-  local shown = type(text) == 'string' and progress_json(text)
-  return shown and ',"progress":' .. shown or ''
-end
-  return options_member(stored) .. progress_member(jid, stored) ..
-    parked_member(jid, stored, state, time)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -33872,16 +33938,19 @@ do
   end
   count = amount
 end
-local out = {}
+local beside = ARGV[4] == 'beside'
+local out, rest = {}, {}
 local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
+    if job == none then
+      rest[#rest + 1] = jid
+    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and set_beside(job))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -33897,23 +33966,19 @@ if recur or scheduled then
   seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+while #out + #rest < count and passed < 1000 do
+  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
   if #jids == 0 then
     break
   end
   shown = shown + show(work, jids)
 end
 do
-  local texts = out
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  local text, rest = joined(out), #rest > 0 and array(rest) or ''
+  if #large == 0 and rest == '' then
+    return text
   end
-  return '[' .. table.concat(texts, ',') .. ']'
+  return {text, rest, unpack(large)}
 end
 elseif command == 'popByJid' then
 local call = redis.call

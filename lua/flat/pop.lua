@@ -6,16 +6,18 @@
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text.
+--          popped_at, since when it is this worker's; both as text. With large data, it is an array:
+--          that JSON, in which beside says which data a job has; 'more' if the queue may have more
+--          jobs for which there was no room, or ''; and the data
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
---          one more; a job with a long history is expensive to read
+--          one more, 6 timed; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
---          time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
+--          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
 --          zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
@@ -91,6 +93,16 @@ local met_limits = false
 local met_texts = false
 
 
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 
 
 
@@ -100,6 +112,28 @@ local met_texts = false
 
 
 
+
+local large = {bytes = 0}
+local function set_beside(job)
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+end
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
 
 
 
@@ -3296,7 +3330,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     end
     local encode = cjson.encode
     local history
-    repeat
+    do
       local jid, newest = jid, newest
       local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
       local n = #list
@@ -3322,23 +3356,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         until true
         list[i] = object
       end
-      do
-        local texts = list
-        if #texts == 0 then
-          history = '[]'
-          break
-        elseif #texts == 1 then
-          history = '[' .. texts[1] .. ']'
-          break
-        elseif #texts == 2 then
-          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-          break
-        end
-        history = '[' .. table.concat(texts, ',') .. ']'
-        break
-      end
-      history = nil
-    until true
+      history = joined(list)
+    end
     local relations
     repeat
       local jid = jid
@@ -3464,10 +3483,18 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '[]'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires,
+  return popped_json(jid, job, tracked, its_worker, expires, set_beside(job) ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, rest = {}, timed and timed_json or popped_json, ''
+local function first_of(jids)
+  local count = timed and with_room(jids) or #jids
+  if count == #jids then
+    return jids
+  end
+  rest = 'more'
+  return {unpack(jids, 1, count)}
+end
 repeat
   local queue, settings, wanted = queue, settings, count
   if settings.max_concurrency > 0 then
@@ -3682,11 +3709,11 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
-    jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+    jids, run = first_of(call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))), call
+    if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
   end
@@ -3696,14 +3723,10 @@ if met_limits then
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 do
-  local texts = out
-  if #texts == 0 then
-    return '[]'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  local text, rest = joined(out), rest
+  if #large == 0 and rest == '' then
+    return text
   end
-  return '[' .. table.concat(texts, ',') .. ']'
+  return {text, rest, unpack(large)}
 end
 

@@ -478,3 +478,97 @@ func TestManyWorkersAreReadInSteps(t *testing.T) {
 	require.Equal(t, []string{"w0700", "w0000", "w1199"}, again[:3])
 	require.ElementsMatch(t, want, again)
 }
+
+// putLarge puts jobs, each third of which has a megabyte of data, and returns their data.
+func (e *env) putLarge(count int) map[string]string {
+	e.t.Helper()
+	want := map[string]string{}
+	for i := range count {
+		jid, data := fmt.Sprintf("j%02d", i), `"small"`
+		if i%3 == 0 {
+			data = `"` + strings.Repeat("é\\u0001", 100_000) + strings.Repeat("x", 300_000+i) + `"`
+		}
+		require.NoError(e.t, errOf(e.Queue("q").Put(e.t.Context(), "K", raw(data), qless.JID(jid))))
+		want[jid] = data
+	}
+	return want
+}
+
+func TestLargeDataIsReadInSteps(t *testing.T) {
+	for what, read := range map[string]func(e *env) ([]*qless.Job, error){
+		"pop":  func(e *env) ([]*qless.Job, error) { return e.Queue("q").Pop(t.Context(), 25) },
+		"peek": func(e *env) ([]*qless.Job, error) { return e.Queue("q").Peek(t.Context(), 25) },
+		"jobs": func(e *env) ([]*qless.Job, error) {
+			var all []string
+			for i := range 20 {
+				all = append(all, fmt.Sprintf("j%02d", i))
+			}
+			return e.Jobs(t.Context(), all...)
+		},
+		"job": func(e *env) (jobs []*qless.Job, err error) {
+			for i := range 20 {
+				jobs = append(jobs, e.job(fmt.Sprintf("j%02d", i)))
+			}
+			return jobs, nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			want := e.putLarge(20)
+			var jobs []*qless.Job
+			for _, script := range e.scriptsOf(func() {
+				var err error
+				jobs, err = read(e)
+				require.NoError(t, err)
+			}) {
+				bytes := 0
+				for _, command := range script {
+					if strings.EqualFold(command.Words[0], "hmget") && slices.Contains(command.Words, "data") {
+						bytes += len(want[strings.TrimPrefix(command.Words[1], "ql:j:")])
+					}
+				}
+				require.LessOrEqual(t, bytes, 3<<20)
+			}
+			require.Len(t, jobs, 20)
+			for i, job := range jobs {
+				require.Equal(t, fmt.Sprintf("j%02d", i), job.JID)
+				require.Equal(t, want[job.JID], string(job.Data))
+			}
+		})
+	}
+}
+
+func TestAPopOfManyGoesInSteps(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 1200)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K"}
+	}
+	want, err := e.Queue("q").PutMany(t.Context(), specs)
+	require.NoError(t, err)
+	e.requireShort(500*6+30, func() { require.Len(t, e.pops("q", 2000), len(want)) })
+	e.requireShort(500*5+20, func() {
+		jobs, err := e.Jobs(t.Context(), want...)
+		require.NoError(t, err)
+		require.Len(t, jobs, len(want))
+		require.True(t, slices.Equal(want, jids(jobs)))
+	})
+	require.Empty(t, e.pops("q", 2000))
+}
+
+// A pop that fails on its way has popped jobs, which it returns.
+func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 700)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K"}
+	}
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+	jobs, err := client.Queue("q").Pop(ctx, 700)
+	require.NoError(t, err)
+	require.Len(t, jobs, 500)
+	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
+}
