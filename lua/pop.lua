@@ -54,15 +54,17 @@ end
 
 -- The same, with when the job was put and popped.
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires, set_beside(job) ..
+  local data = job[DATA]
+  local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 
 -- The first of the jobs for which the reply has room.
-local function first_of(jids)
-  local count = timed and with_room(jids) or #jids
+local function first_of(jids) -- cold
+  local count = with_room(jids)
   if count == #jids then
     return jids
   end
@@ -81,7 +83,10 @@ if count > 0 then
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
-    jids, run = first_of(best_of_work(call, queue, more)), call
+    jids, run = best_of_work(call, queue, more), call
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
     if #jids == 0 and rest == '' and not (settings.parked and bring_more(queue, settings, more)) then
       break
     end
@@ -91,4 +96,7 @@ if met_limits then
   settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return with_large(joined(out), rest)
+if large[1] or rest ~= '' then
+  return with_large(joined(out), rest)
+end
+return joined(out)

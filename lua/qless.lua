@@ -85,26 +85,6 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
-local function with_room(jids)
-  local bytes = large.bytes
-  for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
-    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      return i - 1
-    end
-  end
-  return #jids
-end
 local dropped = 0
 local parked = 0
 local function within(wanted)
@@ -440,6 +420,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -3437,12 +3432,25 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires, set_beside(job) ..
+  local data = job[6]
+  local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
-  local count = timed and with_room(jids) or #jids
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
+  local count = with_room(jids)
   if count == #jids then
     return jids
   end
@@ -3666,7 +3674,10 @@ if count > 0 then
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
-    jids, run = first_of(call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))), call
+    jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
     if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
@@ -3676,13 +3687,10 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-do
-  local text, rest = joined(out), rest
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
+if large[1] or rest ~= '' then
+  return seldom1('with_large', joined(out), rest)
 end
+return joined(out)
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -26768,21 +26776,6 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
-local function with_large(text, rest)
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
-end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -26922,6 +26915,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -26946,13 +26954,13 @@ repeat
     text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
     break
   end
-  local state, more = job[14], set_beside(job)
+  local state, more = job[14], seldom1('set_beside', job)
   if state == 'scheduled' or state == 'depends' then
     more = more .. seldom1('due_member', jid, job[2], state)
   end
   text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
 until true
-return text and with_large(text, '')
+return text and seldom1('with_large', text, '')
 elseif command == 'holder' then
 local function required(area, name, text)
   if not text then
@@ -32737,15 +32745,6 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -32879,6 +32878,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -32899,7 +32913,7 @@ local function find_job(run, jid, asks_due)
   elseif not asks_due then
     return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
   end
-  local state, more = job[14], set_beside(job)
+  local state, more = job[14], seldom1('set_beside', job)
   if state == 'scheduled' or state == 'depends' then
     more = more .. seldom1('due_member', jid, job[2], state)
   end
@@ -32911,23 +32925,11 @@ do
   local found = {}
   for i = first, #jids do
     if large.bytes >= 2097152 then
-      do
-        local text, rest = joined(found), array({unpack(jids, i)})
-        if #large == 0 and rest == '' then
-          return text
-        end
-        return {text, rest, unpack(large)}
-      end
+      return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
     found[#found + 1] = find_job(try, jids[i], asks_due)
   end
-  do
-    local text, rest = joined(found), ''
-    if #large == 0 and rest == '' then
-      return text
-    end
-    return {text, rest, unpack(large)}
-  end
+  return seldom1('with_large', joined(found), '')
 end
 elseif command == 'overview' then
 local call = redis.call
@@ -33431,15 +33433,6 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
 seldom1 = function(which, ...)
 if which == 'may_write' then
 local key = ...
@@ -33573,6 +33566,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
 local function list_of(text)
@@ -33950,7 +33958,7 @@ local function show(key, jids)
     elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and set_beside(job))
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -33973,13 +33981,7 @@ while #out + #rest < count and passed < 1000 do
   end
   shown = shown + show(work, jids)
 end
-do
-  local text, rest = joined(out), #rest > 0 and array(rest) or ''
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
-end
+return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]

@@ -156,21 +156,8 @@ local function job_json(job, tracked, more, newest)
 end
 
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
-local function with_large(text, rest)
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
-end
+
+
 
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -311,6 +298,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -336,11 +338,11 @@ repeat
     text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
     break
   end
-  local state, more = job[14], set_beside(job)
+  local state, more = job[14], seldom1('set_beside', job)
   if state == 'scheduled' or state == 'depends' then
     more = more .. seldom1('due_member', jid, job[2], state)
   end
   text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
 until true
-return text and with_large(text, '')
+return text and seldom1('with_large', text, '')
 

@@ -147,15 +147,8 @@ local function job_json(job, tracked, more, newest)
 end
 
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
+
+
 
 seldom1 = function(which, ...)
 if which == 'readable' then
@@ -290,6 +283,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -310,7 +318,7 @@ local function find_job(run, jid, asks_due)
   elseif not asks_due then
     return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
   end
-  local state, more = job[14], set_beside(job)
+  local state, more = job[14], seldom1('set_beside', job)
   if state == 'scheduled' or state == 'depends' then
     more = more .. seldom1('due_member', jid, job[2], state)
   end
@@ -323,22 +331,10 @@ do
   local found = {}
   for i = first, #jids do
     if large.bytes >= 2097152 then
-      do
-        local text, rest = joined(found), array({unpack(jids, i)})
-        if #large == 0 and rest == '' then
-          return text
-        end
-        return {text, rest, unpack(large)}
-      end
+      return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
     found[#found + 1] = find_job(try, jids[i], asks_due)
   end
-  do
-    local text, rest = joined(found), ''
-    if #large == 0 and rest == '' then
-      return text
-    end
-    return {text, rest, unpack(large)}
-  end
+  return seldom1('with_large', joined(found), '')
 end
 

@@ -149,15 +149,8 @@ local function job_json(job, tracked, more, newest)
 end
 
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
+
+
 
 
 
@@ -298,6 +291,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
 local function list_of(text)
@@ -670,7 +678,7 @@ local function show(key, jids)
     elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and set_beside(job))
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -693,11 +701,5 @@ while #out + #rest < count and passed < 1000 do
   end
   shown = shown + show(work, jids)
 end
-do
-  local text, rest = joined(out), #rest > 0 and array(rest) or ''
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
-end
+return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
 

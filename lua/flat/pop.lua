@@ -114,26 +114,8 @@ end
 
 
 local large = {bytes = 0}
-local function set_beside(job)
-  local data = job[6]
-  if type(data) ~= 'string' or #data < 4096 then
-    return ''
-  end
-  large[#large + 1] = data
-  large.bytes, job[6] = large.bytes + #data, ''
-  return ',"beside":' .. #large
-end
-local function with_room(jids)
-  local bytes = large.bytes
-  for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
-    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      return i - 1
-    end
-  end
-  return #jids
-end
+
+
 
 
 
@@ -497,6 +479,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -3483,12 +3480,25 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '[]'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires, set_beside(job) ..
+  local data = job[6]
+  local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
-  local count = timed and with_room(jids) or #jids
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
+  local count = with_room(jids)
   if count == #jids then
     return jids
   end
@@ -3712,7 +3722,10 @@ if count > 0 then
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
-    jids, run = first_of(call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1))), call
+    jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
     if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
@@ -3722,11 +3735,8 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-do
-  local text, rest = joined(out), rest
-  if #large == 0 and rest == '' then
-    return text
-  end
-  return {text, rest, unpack(large)}
+if large[1] or rest ~= '' then
+  return seldom1('with_large', joined(out), rest)
 end
+return joined(out)
 

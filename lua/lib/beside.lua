@@ -12,7 +12,7 @@ local MAX_LARGE = 2097152
 local large = {bytes = 0}
 
 -- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
-local function set_beside(job)
+local function set_beside(job) -- cold
   local data = job[DATA]
   if type(data) ~= 'string' or #data < LARGE_DATA then
     return ''
@@ -23,7 +23,7 @@ local function set_beside(job)
 end
 
 -- How many of these jobs may still be sent, but at least one if none has been.
-local function with_room(jids)
+local function with_room(jids) -- cold
   local bytes = large.bytes
   for i = 1, #jids > 1 and #jids or 0 do
     local size = try('hstrlen', job_key(jids[i]), 'data')
@@ -36,7 +36,7 @@ local function with_room(jids)
 end
 
 -- A reply with large data, or without any and without a rest the text alone.
-local function with_large(text, rest)
+local function with_large(text, rest) -- cold
   if #large == 0 and rest == '' then
     return text
   end
