@@ -106,6 +106,7 @@ type bulkReply struct {
 	Cursor wire.Text                       `json:"cursor"`
 	Skip   wire.Number                     `json:"skip"`
 	Total  wire.Number                     `json:"total"`
+	Rest   wire.Number                     `json:"rest"`
 }
 
 // runBulk runs a script that changes many jobs, and adds what it has done.
@@ -172,15 +173,20 @@ func (b *Bulk) each(ctx context.Context, step int, op string, first ...string) (
 		return sum, err
 	}
 	for jids := range slices.Chunk(b.jids, step) {
-		if _, err := b.client.runBulk(ctx, &sum, op, anys(anys(nil, first...), jids...)...); err != nil {
-			return sum, err
+		for len(jids) > 0 {
+			part, err := b.client.runBulk(ctx, &sum, op, anys(anys(nil, first...), jids...)...)
+			if err != nil {
+				return sum, err
+			}
+			jids = jids[len(jids)-min(part.Rest.Int(), len(jids)-1):]
 		}
 	}
 	return sum, nil
 }
 
 // Cancel deletes the jobs, whatever their state. Completed ones are left ([ErrFinished]), and jobs on
-// which others depend that are not deleted in the same step ([ErrHasDependents]).
+// which others depend that are not deleted in the same step ([ErrHasDependents]). The server looks for
+// failed jobs in their groups, so steps are smaller if these are long.
 func (b *Bulk) Cancel(ctx context.Context) (BulkResult, error) {
 	return b.each(ctx, searchedForAtOnce, "change", "cancel", "")
 }
@@ -257,7 +263,7 @@ func (b *Bulk) Track(ctx context.Context) (BulkResult, error) {
 	return b.each(ctx, changedAtOnce, "change", "track", "")
 }
 
-// Untrack stops tracking the jobs.
+// Untrack stops tracking the jobs, those that are gone too.
 func (b *Bulk) Untrack(ctx context.Context) (BulkResult, error) {
 	return b.each(ctx, changedAtOnce, "change", "untrack", "")
 }

@@ -33,6 +33,7 @@ type jobReply struct {
 	Progress     *progressReply          `json:"progress"`
 	Parked       wire.Text               `json:"parked"`
 	Due          wire.Number             `json:"due"`
+	Beside       wire.Number             `json:"beside"` // which of the large data it has, from 1
 }
 
 type failureReply struct {
@@ -178,16 +179,36 @@ func decode[T any](op string, reply any) (T, error) {
 	return value, replyError(op, err)
 }
 
-func (c *Client) decodeJobs(op string, reply any) ([]*Job, error) {
-	replies, err := decode[wire.List[jobReply]](op, reply)
+// decodeJobs reads a reply of several jobs, and what it says of those that are not in it.
+func (c *Client) decodeJobs(op string, reply any) (jobs []*Job, rest string, err error) {
+	text, rest, large := besides(reply)
+	replies, err := decode[wire.List[jobReply]](op, text)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	jobs := make([]*Job, len(replies))
+	jobs = make([]*Job, len(replies))
 	for i := range replies {
+		replies[i].take(large)
 		jobs[i] = replies[i].job(c)
 	}
-	return jobs, nil
+	return jobs, rest, nil
+}
+
+// besides returns the parts of a reply that may have large data: the JSON, what it says of jobs that
+// are not in it, and the data.
+func besides(reply any) (text any, rest string, large []any) {
+	parts, ok := reply.([]any)
+	if !ok || len(parts) < 2 {
+		return reply, "", nil
+	}
+	return parts[0], wire.AsString(parts[1]), parts[2:]
+}
+
+// take takes the job's data if it is beside the JSON.
+func (r *jobReply) take(large []any) {
+	if i := r.Beside.Int(); i > 0 && i <= len(large) {
+		r.Data = wire.Text(wire.AsString(large[i-1]))
+	}
 }
 
 func decodeInt(op string, reply any) (int, error) {

@@ -110,7 +110,8 @@ var (
 	ErrStopped error = &Error{Code: CodeStopped, Message: "the worker was stopped"}
 
 	// ErrUnavailable means that no answer came: the server could not be reached, the connection
-	// broke, or the caller's own context ended first; then errors.Is(err, context.Canceled) or
+	// broke, the server accepted no commands, for instance because it was busy with a long script, or
+	// the caller's own context ended first; then errors.Is(err, context.Canceled) or
 	// context.DeadlineExceeded holds as well. The command may still have run.
 	ErrUnavailable error = &Error{Code: CodeUnavailable, Message: "no answer from the server"}
 

@@ -93,7 +93,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value script: x, on @user_script:3.":                                          {qless.CodeServer, false},
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                                                         {qless.CodeServer, false},
 		"NOAUTH Authentication required.":                                                                                                          {qless.CodeServer, false},
-		"BUSY Redis is busy running a script.":                                                                                                     {qless.CodeServer, false},
+		"BUSY Redis is busy running a script.":                                                                                                     {qless.CodeUnavailable, true},
 		"MISCONF Redis is configured to save RDB snapshots":                                                                                        {qless.CodeServer, false},
 		"ERR user_script:3: attempt to index a nil value script: x, on @user_script:3.":                                                            {qless.CodeServer, false},
 		"READONLY You can't write against a read only replica.":                                                                                    {qless.CodeUnavailable, true},

@@ -19,7 +19,10 @@ func (c *Client) Run(ctx context.Context, op, jid string, args ...any) (any, err
 }
 
 // DecodeJobs reads a reply that is an array of jobs.
-func (c *Client) DecodeJobs(reply any) ([]*Job, error) { return c.decodeJobs("test", reply) }
+func (c *Client) DecodeJobs(reply any) ([]*Job, error) {
+	jobs, _, err := c.decodeJobs("test", reply)
+	return jobs, err
+}
 
 // DecodeReserved returns the jobs in a reply of reserve.
 func (c *Client) DecodeReserved(reply any) ([]*Job, error) {

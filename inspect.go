@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,8 @@ type Range struct {
 	Offset int
 
 	// Limit is how many items to return at most. Defaults to 25. The special value -1 means all,
-	// but not more than 100,000. A greater limit is refused, because the server does nothing else
-	// while it collects the items.
+	// but not more than 100,000. A greater limit is refused. More than 5000 items are read in
+	// steps: what enters or leaves the list meanwhile may be missed, or listed twice.
 	Limit int
 }
 
@@ -136,17 +137,38 @@ func (c *Client) Tracked(ctx context.Context, r Range) (Page[string], error) {
 	return c.list(ctx, "track", r, "list")
 }
 
-// list runs a command that returns a part of a list and the length of the whole. The last argument
-// is for commands that do not always return the length.
+// listedAtOnce is how many items a script lists.
+const listedAtOnce = 5000
+
+// list runs a command that returns a part of a list and the length of the whole, in steps.
 func (c *Client) list(
 	ctx context.Context, op string, r Range, first ...string,
 ) (Page[string], error) {
-	part, err := r.args(op)
+	offset, limit, err := r.bounds(op)
 	if err != nil {
 		return Page[string]{}, err
 	}
-	args := append(anys(nil, first...), part...)
-	reply, err := c.run(ctx, op, "", append(args, "total")...)
+	page := Page[string]{Items: []string{}}
+	for {
+		n := min(limit-len(page.Items), listedAtOnce)
+		part, err := c.listPart(ctx, op, Range{offset + len(page.Items), n}, first)
+		if err != nil {
+			return Page[string]{}, err
+		}
+		page.Items, page.Total = append(page.Items, part.Items...), part.Total
+		if len(part.Items) < n || len(page.Items) == limit {
+			return page, nil
+		}
+	}
+}
+
+// listPart runs the command once. Its last argument is for commands that do not always return the
+// length.
+func (c *Client) listPart(
+	ctx context.Context, op string, r Range, first []string,
+) (Page[string], error) {
+	args := append(anys(nil, first...), strconv.Itoa(r.Offset), strconv.Itoa(r.Limit), "total")
+	reply, err := c.run(ctx, op, "", args...)
 	if err != nil {
 		return Page[string]{}, err
 	}
@@ -181,14 +203,20 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	if reply == nil {
 		return nil, noSuchJob("get", jid)
 	}
-	job, err := decode[jobReply]("get", reply)
+	text, _, large := besides(reply)
+	job, err := decode[jobReply]("get", text)
 	if err != nil {
 		return nil, err
 	}
+	job.take(large)
 	return job.job(c), nil
 }
 
-// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none.
+// jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
+const jobsAtOnce = 500
+
+// Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
+// reads at most 500 jobs, and 2 MiB of data that is larger than 4 KiB.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -196,17 +224,39 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if err := checkNames("multiget", "jid", jids); err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, jids...)...)
-	if err != nil {
-		return nil, err
+	var jobs []*Job
+	for chunk := range slices.Chunk(jids, jobsAtOnce) {
+		for len(chunk) > 0 {
+			reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, chunk...)...)
+			if err != nil {
+				return nil, err
+			}
+			some, rest, err := c.decodeJobs("multiget", reply)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, some...)
+			if chunk, err = restOf("multiget", rest); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return c.decodeJobs("multiget", reply)
+	return jobs, nil
+}
+
+// restOf returns the jids of the jobs for which a reply had no room.
+func restOf(op, rest string) ([]string, error) {
+	if rest == "" {
+		return nil, nil
+	}
+	jids, err := decode[wire.List[wire.Text]](op, rest)
+	return wire.Strings(jids), err
 }
 
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
 // depend on can only be canceled together with them: otherwise the error is [ErrHasDependents] and
-// nothing is changed.
+// nothing is changed. All are canceled by one script: for hundreds of jobs, use [Bulk.Cancel].
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	return c.runOnJobs(ctx, "cancel", jids)
 }
@@ -247,35 +297,66 @@ type WorkerJobs struct {
 	Stalled []string `json:"stalled"` // whose locks have ended
 }
 
-// Workers returns the workers seen lately, the latest first. Its cost grows with their number. A
-// job that [Job.Timeout] took from a worker is counted until that worker takes another one or
-// stops.
+// Workers returns the workers seen lately, the latest first. It reads 500 workers in a step. A job
+// that [Job.Timeout] took from a worker is counted until that worker takes another one or stops.
 //
 // A [Worker] says what it is when it starts, when it is paused, resumed or stopped, and once a
 // minute; that is the Info. One that has died loses it after 150 s, and leaves the list after
 // [ConfigMaxWorkerAge].
 func (c *Client) Workers(ctx context.Context) ([]WorkerCounts, error) {
-	reply, err := c.run(ctx, "workers", "", "", "", "", "registered")
-	if err != nil {
-		return nil, err
+	var all []WorkerCounts // the latest last; one that was seen meanwhile twice
+	known := map[string]bool{}
+	for cursor := ""; ; {
+		part, next, err := c.workersFrom(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		before := len(known)
+		for _, w := range part {
+			known[w.Name] = true
+		}
+		all, cursor = append(all, part...), next
+		if cursor == "" || len(known) == before {
+			break
+		}
 	}
-	replies, err := decode[wire.List[struct {
-		Name       wire.Text   `json:"name"`
-		Jobs       wire.Number `json:"jobs"`
-		Stalled    wire.Number `json:"stalled"`
-		Registered wire.Text   `json:"registered"`
-	}]]("workers", reply)
-	if err != nil {
-		return nil, err
-	}
-	workers := make([]WorkerCounts, len(replies))
-	for i, r := range replies {
-		workers[i] = WorkerCounts{
-			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
-			Info: parseWorkerInfo(string(r.Registered)),
+	workers := make([]WorkerCounts, 0, len(known))
+	for _, w := range slices.Backward(all) {
+		if known[w.Name] {
+			known[w.Name] = false
+			workers = append(workers, w)
 		}
 	}
 	return workers, nil
+}
+
+// workersFrom returns some of the workers, the latest last, and where the next ones begin.
+func (c *Client) workersFrom(
+	ctx context.Context, cursor string,
+) (workers []WorkerCounts, next string, err error) {
+	reply, err := c.run(ctx, "workers", "", "", "", "", "registered", cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	part, err := decode[struct {
+		Cursor  wire.Text `json:"cursor"`
+		Workers wire.List[struct {
+			Name       wire.Text   `json:"name"`
+			Jobs       wire.Number `json:"jobs"`
+			Stalled    wire.Number `json:"stalled"`
+			Registered wire.Text   `json:"registered"`
+		}] `json:"workers"`
+	}]("workers", reply)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, r := range part.Workers {
+		workers = append(workers, WorkerCounts{
+			Name: string(r.Name), Jobs: r.Jobs.Int(), Stalled: r.Stalled.Int(),
+			Info: parseWorkerInfo(string(r.Registered)),
+		})
+	}
+	return workers, string(part.Cursor), nil
 }
 
 // WorkerJobs returns the jobs that a worker holds, or none if there is no such worker. A job that

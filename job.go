@@ -309,7 +309,8 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
-// be popped.
+// be popped: 500 of them at once, and more with each later call that completes jobs, or with
+// [Client.Sweep].
 //
 // Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
 // ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.
@@ -600,17 +601,18 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 	return err
 }
 
-// Track starts tracking the job: its events are published, and [Client.Tracked] lists it.
-func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
+// Track starts tracking the job: its events are published, and [Client.Tracked] lists it. A job that
+// is gone is listed until a call of Track, or of [Client.Sweep], comes across it.
+func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track", "tidy") }
 
 // Untrack stops tracking the job.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
-func (j *Job) track(ctx context.Context, action string) error {
+func (j *Job) track(ctx context.Context, action string, more ...string) error {
 	if err := j.usable("track"); err != nil {
 		return err
 	}
-	_, err := j.client.run(ctx, "track", j.JID, action, j.JID)
+	_, err := j.client.run(ctx, "track", j.JID, anys([]any{action, j.JID}, more...)...)
 	return err
 }
 

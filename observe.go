@@ -340,7 +340,8 @@ func items(reply any) []any {
 
 // lengthOf returns the length of a JSON array, or 0 if the reply is not one.
 func lengthOf(reply any) int {
-	raw, _ := reply.(string)
+	text, _, _ := besides(reply)
+	raw, _ := text.(string)
 	var list []json.RawMessage
 	_ = json.Unmarshal([]byte(raw), &list)
 	return len(list)

@@ -2,6 +2,8 @@ package qless
 
 import (
 	"context"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +72,9 @@ func (q *Queue) Put(
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
 // a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
-// again when their locks expire.
+// again when their locks expire. A script pops at most 500 jobs, and 2 MiB of data that is larger than
+// 4 KiB, unless it is that of one job; then Pop runs it again. If that fails, it returns the jobs that
+// it has.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -79,12 +83,25 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 	if err != nil {
 		return nil, err
 	}
-	args := append([]any{q.name, q.client.worker, strconv.Itoa(count), "timed"}, more...)
-	reply, err := q.client.run(ctx, "pop", "", args...)
-	if err != nil {
-		return nil, err
+	jobs := []*Job{}
+	for len(jobs) < count {
+		n := min(count-len(jobs), jobsAtOnce)
+		args := append([]any{q.name, q.client.worker, strconv.Itoa(n), "timed"}, more...)
+		reply, err := q.client.run(ctx, "pop", "", args...)
+		var some []*Job
+		var rest string
+		if err == nil {
+			some, rest, err = q.client.decodeJobs("pop", reply)
+		}
+		if err != nil && len(jobs) == 0 {
+			return nil, err
+		}
+		jobs = append(jobs, some...)
+		if err != nil || len(some) < n && rest == "" {
+			break
+		}
 	}
-	return q.client.decodeJobs("pop", reply)
+	return jobs, nil
 }
 
 // Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
@@ -94,16 +111,33 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "peek", "", q.name, strconv.Itoa(count))
+	reply, err := q.client.run(ctx, "peek", "", q.name, strconv.Itoa(count), "beside")
 	if err != nil {
 		return nil, err
 	}
-	return q.client.decodeJobs("peek", reply)
+	jobs, rest, err := q.client.decodeJobs("peek", reply)
+	if err != nil {
+		return nil, err
+	}
+	jids, err := restOf("peek", rest)
+	if err != nil {
+		return nil, err
+	}
+	later, err := q.client.Jobs(ctx, jids...)
+	return append(jobs, later...), err
+}
+
+// checkCount checks how many jobs are wanted.
+func checkCount(op string, count int) error {
+	if count < 1 || count > math.MaxInt32 {
+		return invalid(op, "", "the count %d is not from 1 to %d", count, math.MaxInt32)
+	}
+	return nil
 }
 
 func (q *Queue) checkCount(op string, count int) error {
-	if count < 1 {
-		return invalid(op, "", "the count %d is not positive", count)
+	if err := checkCount(op, count); err != nil {
+		return err
 	}
 	return q.check(op)
 }
@@ -112,7 +146,7 @@ func (q *Queue) check(op string) error {
 	return checkName(op, "queue name", q.name)
 }
 
-// Counts returns how many jobs the queue has. Jobs that are due become waiting.
+// Counts returns how many jobs the queue has. Jobs that are due count as waiting.
 func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCounts, error) {
 	o, err := countsOptions(options)
 	if err != nil {
@@ -134,24 +168,33 @@ func (q *Queue) Counts(ctx context.Context, options ...CountsOption) (QueueCount
 	return all[0], err
 }
 
-// Queues returns the counts of every known queue, in the order in which they were first seen. Its
-// cost grows with their number.
+// Queues returns the counts of every known queue, in the order in which they were first seen. It reads
+// 200 queues in a step.
 func (c *Client) Queues(ctx context.Context, options ...CountsOption) ([]QueueCounts, error) {
 	o, err := countsOptions(options)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.run(ctx, "queues", "")
-	if err != nil {
-		return nil, err
-	}
-	replies, err := decode[wire.List[queueReply]]("queues", reply)
-	if err != nil {
-		return nil, err
-	}
-	counts := make([]QueueCounts, len(replies))
-	for i, r := range replies {
-		counts[i] = r.counts()
+	counts := []QueueCounts{}
+	for cursor := ""; ; {
+		reply, err := c.run(ctx, "queues", "", "", "from", cursor)
+		if err != nil {
+			return nil, err
+		}
+		part, err := decode[struct {
+			Cursor wire.Text             `json:"cursor"`
+			Queues wire.List[queueReply] `json:"queues"`
+		}]("queues", reply)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range part.Queues {
+			counts = append(counts, r.counts())
+		}
+		cursor = string(part.Cursor)
+		if cursor == "" {
+			break
+		}
 	}
 	if err := c.addLatencies(ctx, counts, &o); err != nil {
 		return nil, err
@@ -214,49 +257,68 @@ func (q *Queue) do(ctx context.Context, op string) error {
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, into this queue with
-// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue.
+// fresh retries, and returns how many. [Client.Unfail] puts each into its own queue, and says what
+// becomes of many.
 func (q *Queue) Unfail(
 	ctx context.Context, group string, count int, options ...UnfailOption,
 ) (int, error) {
-	pairs, err := unfailArgs("unfail", options)
-	if err != nil {
+	if err := q.check("unfail"); err != nil {
 		return 0, err
 	}
-	if err := q.checkCount("unfail", count); err != nil {
-		return 0, err
-	}
-	if err := checkName("unfail", "group", group); err != nil {
-		return 0, err
-	}
-	args := anys([]any{q.name, group, strconv.Itoa(count)}, pairs...)
-	reply, err := q.client.run(ctx, "unfail", "", args...)
-	if err != nil {
-		return 0, err
-	}
-	return decodeInt("unfail", reply)
+	return q.client.unfail(ctx, "unfail", []any{q.name, group}, count, options)
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
-// with fresh retries, and returns how many. It does so in one script. For thousands of jobs, see
-// [Client.Retry].
+// with fresh retries, and returns how many. It works in steps of 500 jobs, each of which is atomic,
+// and puts back no more than the group had after the first. With an error, the number is that of the
+// steps before; the jobs of the one that was on its way may be put back too. [Client.Retry] also says
+// which jobs were in the group by mistake.
 func (c *Client) Unfail(
 	ctx context.Context, group string, count int, options ...UnfailOption,
 ) (int, error) {
-	pairs, err := unfailArgs("unfail.group", options)
+	return c.unfail(ctx, "unfail.group", []any{group}, count, options)
+}
+
+// unfail runs a script that puts failed jobs of a group back, in steps. The group is the last of its
+// first arguments; the next ones are how many jobs, and the options.
+func (c *Client) unfail(
+	ctx context.Context, op string, first []any, count int, options []UnfailOption,
+) (int, error) {
+	pairs, err := unfailArgs(op, options)
 	if err != nil {
 		return 0, err
 	}
-	if count < 1 {
-		return 0, invalid("unfail.group", "", "the count %d is not positive", count)
-	}
-	if err := checkName("unfail.group", "group", group); err != nil {
+	if err := checkCount(op, count); err != nil {
 		return 0, err
 	}
-	reply, err := c.run(ctx, "unfail.group", "", anys([]any{group, strconv.Itoa(count)}, pairs...)...)
-	if err != nil {
+	group := argument(first, len(first)-1)
+	if err := checkName(op, "group", group); err != nil {
 		return 0, err
 	}
-	return decodeInt("unfail.group", reply)
+	for done := 0; ; {
+		n := min(count-done, changedAtOnce)
+		args := anys(slices.Clip(first), append([]string{strconv.Itoa(n)}, pairs...)...)
+		reply, err := c.run(ctx, op, "", args...)
+		if err != nil {
+			return done, err
+		}
+		moved, err := decodeInt(op, reply)
+		if err != nil {
+			return done, err
+		}
+		isFirst := done == 0
+		done += moved
+		if moved < n || done == count {
+			return done, nil
+		}
+		if isFirst {
+			left, err := c.FailedIn(ctx, group, Range{Limit: 1})
+			if err != nil {
+				return done, err
+			}
+			count = min(count, done+left.Total)
+		}
+	}
 }
 
 // Recur puts a job of this klass and data into the queue at regular intervals, the first after its

@@ -14,10 +14,12 @@ const AllQueues = "*"
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
 //   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
-//     failed it, which tell nobody, or one failure was too large to reach all of them.
+//     failed it, which tell nobody, or one failure was too large to reach all of them;
+//   - jobs that wait for a complete one which had more than 500 dependents: at most 500.
 //
-// For the last two, a call looks at about 100 failed jobs, and the next call goes on where it
-// stopped. Without anything to do, it costs the server 3 commands.
+// For the second and the third, a call looks at about 100 failed jobs, and the next call goes on where it
+// stopped. Without anything to do, it costs the server 3 commands. It also looks at 100 tracked jobs,
+// and stops tracking those that are gone, which it does not count.
 //
 // Given names of queues, at most 1000, it also moves at most 100 of their jobs to where a pop would
 // find them, so that counts, states and lists are true for those who look: scheduled jobs that are

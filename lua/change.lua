@@ -4,11 +4,12 @@
 -- ARGV     NOW, what, value, at most 500 jids
 --          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
 --          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were changed or needed no change, and
---          which were left
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
+--          which were left, and how many of the last ones the caller has to name again, because the
+--          failure groups of those to be canceled are long
 -- Errors   Change()
--- Cost     of each job: cancel 15 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
---          3 and 1 a call, track 3
+-- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
+--          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
@@ -19,16 +20,19 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/priority.lua"
 -- @include "lib/promote.lua"
 -- @include "lib/report.lua"
 -- @include "lib/tags.lua"
+-- @include "lib/tracked.lua"
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids = read_jids('Change', 4)
+local jids, rest = read_jids('Change', 4), 0
 
 local function cancel_all()
-  return cancel_each(jids, 1)
+  jids, rest = within_reach(jids)
+  return cancel_each(jids)
 end
 
 local function promote_all()
@@ -76,21 +80,33 @@ local function track_all()
   must_publish()
   local tracked = prefix .. 'tracked'
   call('zcard', tracked) -- fails before anything is written
-  return each_job({'state'}, function(jid)
-    if what == 'track' then
-      call('zadd', tracked, stamp, jid)
-    else
-      call('zrem', tracked, jid)
-    end
-    publish(what, jid)
+  local count = each_job({'state'}, function(jid)
+    call('zadd', tracked, stamp, jid)
+    publish('track', jid)
   end)
+  untrack_gone(#jids)
+  return count
+end
+
+local function untrack_all()
+  must_publish()
+  local tracked, count = prefix .. 'tracked', 0
+  for i = 1, #jids do
+    if call('zrem', tracked, jids[i]) == 1 or call('exists', job_key(jids[i])) == 1 then
+      publish('untrack', jids[i])
+      count = count + 1
+    else
+      leave_out(jids[i], 'not_found', 'no such job')
+    end
+  end
+  return count
 end
 
 local actions = {
   cancel = cancel_all, priority = set_priorities, promote = promote_all, tag = tag_all,
-  untag = tag_all, track = track_all, untrack = track_all,
+  untag = tag_all, track = track_all, untrack = untrack_all,
 }
 if not actions[what] then
   reject('Change', 'Unknown action "' .. what .. '"')
 end
-return report(actions[what]())
+return report(actions[what](), ',"rest":' .. rest)

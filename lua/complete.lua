@@ -7,16 +7,19 @@
 --          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
+-- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 500
+--          dependents if checked, else all: 1000 take about 10 ms. Later calls release the rest, 500
+--          each
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time
+--          zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/events.lua"
+-- @include "lib/rest.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
@@ -61,6 +64,9 @@ if given.result then
   item.result = given.result -- seldom, and growing a table is expensive
 end
 must_publish()
+if given.checked then
+  releasable = RELEASED
+end
 complete(worker, {item})
 if item.problem then
   reject('Complete', item.problem)

@@ -14,9 +14,9 @@
 --          has it; 3 more with tries
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time
+--          zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -26,6 +26,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/give.lua"
 -- @include "lib/options.lua"
+-- @include "lib/rest.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -109,6 +110,7 @@ local function end_now()
 end
 
 must_publish()
+releasable = RELEASED
 if calls >= tries then
   state = end_now()
 elseif held then

@@ -20,18 +20,20 @@
 -- Returns  an array with one text for each job: its state after complete, the retries that are
 --          left after retry, or '!' and why it could not be done, as the single commands say it
 -- Errors   Finish(); nothing is written then
--- Cost     of n completed: 9 commands and 4 for each; else as the single commands
+-- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
+--          500 dependents; later calls release the rest
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time
+--          zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/events.lua"
 -- @include "lib/give.lua"
+-- @include "lib/rest.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])
 
@@ -136,6 +138,7 @@ if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 must_publish()
+releasable = RELEASED
 if completed == n then
   complete(worker, items)
 else

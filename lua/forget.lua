@@ -7,7 +7,8 @@
 -- Errors   Job(); Cancel() when it has failed, and another job depends on it
 -- Cost     5 commands; 11 if it has failed
 -- Repeat   once
--- Needs    del exists expire hget hincrby hmget lrem smembers srem time zadd zincrby zrem
+-- Needs    del exists expire hget hincrby hmget lindex llen lrem smembers srem time zadd zincrby
+--          zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/cancel.lua"

@@ -2,9 +2,10 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were put, and which were not
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and how
+--          many of the last ones the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
--- Cost     3 commands, 12 a job
+-- Cost     3 commands, 13 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
@@ -13,6 +14,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/failures.lua"
 -- @include "lib/put.lua"
 -- @include "lib/report.lua"
 
@@ -20,7 +22,8 @@ local area = 'Move.many'
 local worker, queue = required(area, 'worker', ARGV[2]), named('Queue', 'queue', ARGV[3])
 local delay = number(area, 'delay', ARGV[4])
 local last = 5 + whole(area, 'n', ARGV[5])
-local jids, items = read_jids(area, last + 1), {}
+local jids, rest = within_reach(read_jids(area, last + 1))
+local items = {}
 options(area, 6, last) -- which each job gets for itself
 for i = 1, #jids do
   local jid = jids[i]
@@ -37,11 +40,12 @@ for i = 1, #jids do
   end
 end
 local count = #items
+local more = ',"rest":' .. rest
 if count == 0 then
-  return report(0)
+  return report(0, more)
 end
 for _, refused in ipairs(put(worker, {items}, items) or {}) do
   leave_out(refused[2], 'exists', 'the job is ' .. refused[3])
   count = count - 1
 end
-return report(count)
+return report(count, more)

@@ -2,13 +2,15 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
--- Returns  a JSON array of those that exist
+-- Returns  a JSON array of those that exist; with x:due and large data an array: that JSON, in which
+--          beside says which data a job has; a JSON array of the jids for which there was no room, or
+--          ''; and the data
 -- Errors   none
 -- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
 -- Repeat   safe
 -- Needs    exists hdel hget hmget lrange rpush smembers time zscore
 
--- @include "lib/jobs.lua"
+-- @include "lib/found.lua"
 
 local asks_due = ARGV[2] == 'x:due'
 return find_jobs(ARGV, asks_due and 3 or 2, asks_due)

@@ -1,9 +1,9 @@
 -- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, count
+-- ARGV     NOW, queue, count [, 'beside']
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000
+--          over about 1000; with beside and large data an array, as multiget with x:due
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
@@ -11,6 +11,7 @@
 --          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
+-- @include "lib/beside.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
@@ -23,7 +24,10 @@
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 
-local out = {}
+local beside = ARGV[4] == 'beside'
+
+-- The jobs, and the jids of those for which there is no room.
+local out, rest = {}, {}
 
 -- The maximum number of jobs whose lives have ended that are passed over.
 local MAX_PASSED = 1000
@@ -34,11 +38,13 @@ local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = read_job(try, jid)
-    if job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
+    local job = large.bytes < MAX_LARGE and read_job(try, jid) or none
+    if job == none then
+      rest[#rest + 1] = jid
+    elseif job[JID] and job[OPTIONS] and is_over(jid, job[OPTIONS], 'waiting') then
       passed = passed + 1
     elseif job[JID] then
-      out[#out + 1] = job_json(job, is_tracked(jid))
+      out[#out + 1] = job_json(job, is_tracked(jid), beside and set_beside(job))
     elseif may_write(key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -55,11 +61,11 @@ if recur or scheduled then
   bring_due(queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count and passed < MAX_PASSED do
-  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+while #out + #rest < count and passed < MAX_PASSED do
+  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
   if #jids == 0 then
     break
   end
   shown = shown + show(work, jids)
 end
-return joined(out)
+return with_large(joined(out), #rest > 0 and array(rest) or '')

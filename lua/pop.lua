@@ -6,20 +6,23 @@
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text.
+--          popped_at, since when it is this worker's; both as text. With large data, it is an array:
+--          that JSON, in which beside says which data a job has; 'more' if the queue may have more
+--          jobs for which there was no room, or ''; and the data
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
---          one more; a job with a long history is expensive to read
+--          one more, 6 timed; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
---          time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
+--          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
 --          zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"
+-- @include "lib/beside.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
@@ -51,11 +54,24 @@ end
 
 -- The same, with when the job was put and popped.
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires,
+  local data = job[DATA]
+  local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 
-local out, show = {}, timed and timed_json or popped_json
+local out, show, rest = {}, timed and timed_json or popped_json, ''
+
+-- The first of the jobs for which the reply has room.
+local function first_of(jids) -- cold
+  local count = with_room(jids)
+  if count == #jids then
+    return jids
+  end
+  rest = 'more'
+  return {unpack(jids, 1, count)}
+end
+
 count = allowed(queue, settings, count)
 if count > 0 then
   settings.most = count
@@ -64,11 +80,14 @@ if count > 0 then
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
     jids, run = best_of_work(call, queue, more), call
-    if #jids == 0 and not (settings.parked and bring_more(queue, settings, more)) then
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
+    if #jids == 0 and rest == '' and not (settings.parked and bring_more(queue, settings, more)) then
       break
     end
   end
@@ -77,4 +96,7 @@ if met_limits then
   settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
+if large[1] or rest ~= '' then
+  return with_large(joined(out), rest)
+end
 return joined(out)

@@ -74,6 +74,17 @@ end
 local seldom1
 local met_limits = false
 local met_texts = false
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local large = {bytes = 0}
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
@@ -430,6 +441,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -476,28 +502,47 @@ end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -958,11 +1003,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1349,10 +1405,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -2114,11 +2176,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -3268,7 +3341,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     end
     local encode = cjson.encode
     local history
-    repeat
+    do
       local jid, newest = jid, newest
       local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
       local n = #list
@@ -3294,23 +3367,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         until true
         list[i] = object
       end
-      do
-        local texts = list
-        if #texts == 0 then
-          history = '{}'
-          break
-        elseif #texts == 1 then
-          history = '[' .. texts[1] .. ']'
-          break
-        elseif #texts == 2 then
-          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-          break
-        end
-        history = '[' .. table.concat(texts, ',') .. ']'
-        break
-      end
-      history = nil
-    until true
+      history = joined(list)
+    end
     local relations
     repeat
       local jid = jid
@@ -3435,10 +3493,31 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '{}'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires,
+  local data = job[6]
+  local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, rest = {}, timed and timed_json or popped_json, ''
+local function first_of(jids)
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
+  local count = with_room(jids)
+  if count == #jids then
+    return jids
+  end
+  rest = 'more'
+  return {unpack(jids, 1, count)}
+end
 repeat
   local queue, settings, wanted = queue, settings, count
   if settings.max_concurrency > 0 then
@@ -3659,11 +3738,14 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
     jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
+    if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
   end
@@ -3672,17 +3754,10 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-do
-  local texts = out
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
+if large[1] or rest ~= '' then
+  return seldom1('with_large', joined(out), rest)
 end
+return joined(out)
 elseif command == 'put' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -4308,6 +4383,11 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function forget_failure(jid, queue, failure, count)
   local details
   repeat
@@ -4325,10 +4405,16 @@ local function forget_failure(jid, queue, failure, count)
   until true
   do
     local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -5288,11 +5374,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -6078,11 +6175,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -6481,10 +6589,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -7693,11 +7807,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -8009,6 +8134,7 @@ end
   end
   return forgotten and state == 'complete'
 end
+local releasable = math.huge
 local limited = false
 seldom1 = function(which, ...)
 if which == 'read_dependencies' then
@@ -8103,128 +8229,6 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'release_dependents' then
-local jid = ...
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  if not due then
-    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
 elseif which == 'stop_all_limited' then
 local items = ...
 local function has_option(text, letter)
@@ -8516,29 +8520,335 @@ local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
     end
+    if left == 0 then
+      return
+    end
   end
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'release_dependents' then
+local jid = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function leave_rest(jid, dependents)
+  local key = prefix .. 'x:rest:' .. jid
+  if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+    return false
+  elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+    call('zrem', prefix .. 'x:rest', jid)
+    return false
+  end
+  return true
+end
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local count = try('scard', dependents)
+  if count == 0 or type(count) == 'table' or count > releasable and leave_rest(jid, dependents) then
+    return
+  end
+  local others = call('smembers', dependents)
+  releasable = releasable - #others
+  call('del', dependents)
+  release_some(jid, others, dependents)
 elseif which == 'prune' then
 local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
@@ -8973,11 +9283,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -9365,9 +9686,9 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys = {more, unpack(items)}
+  local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
-    keys[i + 1] = items[i].key .. '-dependents'
+    keys[i + 2] = items[i].key .. '-dependents'
   end
   return count_existing(keys) > 0
 end
@@ -9518,6 +9839,9 @@ do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
+end
+if given.checked then
+  releasable = 500
 end
 repeat
   local worker, items = worker, {item}
@@ -9854,6 +10178,7 @@ repeat
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
+        seldom1('release_rest')
       end
     end
   end
@@ -10848,11 +11173,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -11742,11 +12078,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -12164,11 +12511,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -12981,6 +13339,21 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -13394,10 +13767,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -13831,10 +14210,16 @@ for i = 2, #ARGV do
         until true
         do
           local jid, failure, count = jid, details, count
-          if type(failure.group) == 'string' then
-            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+          local group = failure.group
+          if type(group) == 'string' then
+            local key = prefix .. 'f:' .. group
+            local length = count and 0 or finite(try('llen', key), 0)
+            if length >= 10000 then
+              count = seldom1('count_from', group, failure, length)
+            end
+            try('lrem', key, count or 0, jid)
             do
-              local group = failure.group
+              local group = group
               if call('exists', prefix .. 'f:' .. group) == 0 then
                 try('srem', prefix .. 'failures', group)
               end
@@ -14026,6 +14411,11 @@ local text = ...
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -14429,10 +14819,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -14883,10 +15279,16 @@ local function cancel_each(jids, count)
             local details = list_of(failure)
             do
               local jid, failure, count = jid, details, count
-              if type(failure.group) == 'string' then
-                try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+              local group = failure.group
+              if type(group) == 'string' then
+                local key = prefix .. 'f:' .. group
+                local length = count and 0 or finite(try('llen', key), 0)
+                if length >= 10000 then
+                  count = seldom1('count_from', group, failure, length)
+                end
+                try('lrem', key, count or 0, jid)
                 do
-                  local group = failure.group
+                  local group = group
                   if call('exists', prefix .. 'f:' .. group) == 0 then
                     try('srem', prefix .. 'failures', group)
                   end
@@ -15001,10 +15403,16 @@ local canceled = cancel_each(failed, -1)
 for i = 1, #strays do
   do
     local jid, failure, count = strays[i], {group = group}, -1
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = seldom1('count_from', group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -15221,10 +15629,16 @@ local function cancel_each(jids, count)
             until true
             do
               local jid, failure, count = jid, details, count
-              if type(failure.group) == 'string' then
-                try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+              local group = failure.group
+              if type(group) == 'string' then
+                local key = prefix .. 'f:' .. group
+                local length = count and 0 or finite(try('llen', key), 0)
+                if length >= 10000 then
+                  count = seldom1('count_from', group, failure, length)
+                end
+                try('lrem', key, count or 0, jid)
                 do
-                  local group = failure.group
+                  local group = group
                   if call('exists', prefix .. 'f:' .. group) == 0 then
                     try('srem', prefix .. 'failures', group)
                   end
@@ -15288,16 +15702,16 @@ local function cancel_each(jids, count)
   end
   return canceled
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -15406,6 +15820,21 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -15819,10 +16248,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -16389,6 +16824,181 @@ local function read_job_to_cancel(jid)
   return job
 end
 local left_out = {}
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+local function read_cancelable(jid)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+local function outsider(job, jobs)
+  for i = 1, #job.dependents do
+    if not jobs[job.dependents[i]] then
+      return job.dependents[i]
+    end
+  end
+end
+local function promote(jids, queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_scheduled(jids, queue)
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+local function release_scheduled(queue, jobs)
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
+  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
+  for i = 1, #moved do
+    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
+  end
+  note_filled(queue)
+  seldom1('wake', queue)
+end
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -16442,6 +17052,45 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
 elseif which == 'change_tags' then
 local jid, stored, adds, list, first = ...
 local function union(list, more, first)
@@ -16913,10 +17562,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -17278,188 +17933,35 @@ end
     end
   end
   return jids
-end
-end
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-local function read_cancelable(jid)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
-local function promote(jids, queue)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
+elseif which == 'untrack_gone' then
+local limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
-end
-local function read_scheduled(jids, queue)
-  local queues, jobs, ready = {}, {}, 0
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
   for i = 1, #jids do
-    local jid = jids[i]
-    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
-      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
-    elseif state == 'waiting' then
-      ready = ready + 1
-    elseif state ~= 'scheduled' then
-      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-    else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
     end
   end
-  return queues, jobs, ready
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 end
-local function release_scheduled(queue, jobs)
-  local work, moved, due, turns = {}, {}, {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
-    else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
-      moved[#moved + 1] = job.jid
-    end
-  end
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
-  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
-  for i = 1, #moved do
-    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-  end
-  note_filled(queue)
-  seldom1('wake', queue)
-end
-  local queues, jobs, ready = read_scheduled(jids, queue)
-  for i = 1, #queues do
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-  end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
-  end
-  return ready
 end
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids = seldom1('read_jids', 'Change', 4)
+local jids, rest = seldom1('read_jids', 'Change', 4), 0
 local function cancel_all()
+  jids, rest = seldom1('within_reach', jids)
   do
-    local jids, count = jids, 1
+    local jids, count = jids
     local jobs, canceled = {}, 0
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
@@ -17544,10 +18046,16 @@ local function cancel_all()
               until true
               do
                 local jid, failure, count = jid, details, count
-                if type(failure.group) == 'string' then
-                  try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+                local group = failure.group
+                if type(group) == 'string' then
+                  local key = prefix .. 'f:' .. group
+                  local length = count and 0 or finite(try('llen', key), 0)
+                  if length >= 10000 then
+                    count = seldom1('count_from', group, failure, length)
+                  end
+                  try('lrem', key, count or 0, jid)
                   do
-                    local group = failure.group
+                    local group = group
                     if call('exists', prefix .. 'f:' .. group) == 0 then
                       try('srem', prefix .. 'failures', group)
                     end
@@ -17694,18 +18202,36 @@ local function track_all()
   end
   local tracked = prefix .. 'tracked'
   call('zcard', tracked)
-  return each_job({'state'}, function(jid)
-    if what == 'track' then
-      call('zadd', tracked, stamp, jid)
-    else
-      call('zrem', tracked, jid)
-    end
-    try('publish', prefix .. what, jid)
+  local count = each_job({'state'}, function(jid)
+    call('zadd', tracked, stamp, jid)
+    try('publish', prefix .. 'track', jid)
   end)
+  seldom1('untrack_gone', #jids)
+  return count
+end
+local function untrack_all()
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local tracked, count = prefix .. 'tracked', 0
+  for i = 1, #jids do
+    if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
+      try('publish', prefix .. 'untrack', jids[i])
+      count = count + 1
+    else
+      do
+        local jid, code, why = jids[i], 'not_found', 'no such job'
+        left_out[#left_out + 1] = {jid, code, why}
+      end
+    end
+  end
+  return count
 end
 local actions = {
   cancel = cancel_all, priority = set_priorities, promote = promote_all, tag = tag_all,
-  untag = tag_all, track = track_all, untrack = track_all,
+  untag = tag_all, track = track_all, untrack = untrack_all,
 }
 if not actions[what] then
   do
@@ -17713,7 +18239,7 @@ if not actions[what] then
     error(area .. '(): ' .. message)
   end
 end
-return report(actions[what]())
+return report(actions[what](), ',"rest":' .. rest)
 elseif command == 'config.get' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -18385,11 +18911,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -18990,11 +19527,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -19833,11 +20381,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -20106,6 +20665,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
     return 'Job ' .. jid .. taken .. tostring(owner) .. again
   end
 end
+local releasable = math.huge
 local limited = false
 local function keep(items, keep_seconds, keep_count)
   local completed, scored = prefix .. 'completed', {stamp, items[1].jid, unpack(items, 3)}
@@ -20133,9 +20693,9 @@ local function keep(items, keep_seconds, keep_count)
   end
 end
 local function any_dependents(items, more)
-  local keys = {more, unpack(items)}
+  local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
-    keys[i + 1] = items[i].key .. '-dependents'
+    keys[i + 2] = items[i].key .. '-dependents'
   end
   return count_existing(keys) > 0
 end
@@ -20218,117 +20778,6 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
-elseif which == 'release_dependents' then
-local jid = ...
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function fair_share(text)
-  local _, values = seldom1('split_options', text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  if not due then
-    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  seldom1('wake_for', queue, due and due - now or 0)
-end
-  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
 elseif which == 'stop_all_limited' then
 local items = ...
 local function has_option(text, letter)
@@ -20606,24 +21055,36 @@ local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -20667,11 +21128,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -20765,6 +21237,278 @@ end
 elseif which == 'result_field' then
 local state, time, result = ...
   return state .. '|' .. (time or '') .. '|' .. result
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = seldom1('split_options', text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'release_dependents' then
+local jid = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = seldom1('split_options', text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  seldom1('wake_for', queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function leave_rest(jid, dependents)
+  local key = prefix .. 'x:rest:' .. jid
+  if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+    return false
+  elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+    call('zrem', prefix .. 'x:rest', jid)
+    return false
+  end
+  return true
+end
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local count = try('scard', dependents)
+  if count == 0 or type(count) == 'table' or count > releasable and leave_rest(jid, dependents) then
+    return
+  end
+  local others = call('smembers', dependents)
+  releasable = releasable - #others
+  call('del', dependents)
+  release_some(jid, others, dependents)
 elseif which == 'prune' then
 local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
@@ -21851,6 +22595,7 @@ local function end_now()
             for i = 1, #items do
               seldom1('release_dependents', items[i].jid)
             end
+            seldom1('release_rest')
           end
         end
       end
@@ -21888,6 +22633,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
+releasable = 500
 if calls >= tries then
   state = end_now()
 elseif held then
@@ -22018,16 +22764,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -22297,16 +23043,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -23088,11 +23834,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -23380,6 +24137,7 @@ end
   end
   return forgotten and state == 'complete'
 end
+local releasable = math.huge
 local limited = false
 seldom1 = function(which, ...)
 if which == 'wake' then
@@ -23415,128 +24173,6 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'release_dependents' then
-local jid = ...
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  if not due then
-    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
 elseif which == 'stop_all_limited' then
 local items = ...
 local function has_option(text, letter)
@@ -23828,29 +24464,335 @@ local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
     end
+    if left == 0 then
+      return
+    end
   end
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'release_dependents' then
+local jid = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function leave_rest(jid, dependents)
+  local key = prefix .. 'x:rest:' .. jid
+  if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+    return false
+  elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+    call('zrem', prefix .. 'x:rest', jid)
+    return false
+  end
+  return true
+end
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local count = try('scard', dependents)
+  if count == 0 or type(count) == 'table' or count > releasable and leave_rest(jid, dependents) then
+    return
+  end
+  local others = call('smembers', dependents)
+  releasable = releasable - #others
+  call('del', dependents)
+  release_some(jid, others, dependents)
 elseif which == 'prune' then
 local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
@@ -24209,11 +25151,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -24577,9 +25530,9 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys = {more, unpack(items)}
+  local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
-    keys[i + 1] = items[i].key .. '-dependents'
+    keys[i + 2] = items[i].key .. '-dependents'
   end
   return count_existing(keys) > 0
 end
@@ -24917,6 +25870,7 @@ local function complete(worker, items)
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
+        seldom1('release_rest')
       end
     end
   end
@@ -25536,11 +26490,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -25930,6 +26895,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
+releasable = 500
 if completed == n then
   complete(worker, items)
 else
@@ -26030,11 +26996,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -26155,6 +27132,7 @@ local function finite(text, default)
   end
   return default
 end
+local seldom1
 local function required(area, name, text)
   if not text then
     local words = {
@@ -26181,7 +27159,98 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  repeat
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    do
+      local texts = list
+      if #texts == 0 then
+        history = '{}'
+        break
+      elseif #texts == 1 then
+        history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
+      end
+      history = '[' .. table.concat(texts, ',') .. ']'
+      break
+    end
+    history = nil
+  until true
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+local large = {bytes = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -26321,6 +27390,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -26334,106 +27418,24 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-do
+local text
+repeat
   local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '{}'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":{},"dependencies":{}'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    text = nil
+    break
+  elseif not asks_due then
+    text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+    break
   end
-end
+  local state, more = job[14], seldom1('set_beside', job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+until true
+return text and seldom1('with_large', text, '')
 elseif command == 'holder' then
 local function required(area, name, text)
   if not text then
@@ -28318,16 +29320,16 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -28756,13 +29758,13 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local seldom1
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
+local seldom1
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local function put(worker, groups, in_order)
@@ -28957,7 +29959,53 @@ local function put(worker, groups, in_order)
 end
 local left_out = {}
 seldom1 = function(which, ...)
-if which == 'fair_score' then
+if which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'within_reach' then
+local jids = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
+elseif which == 'fair_score' then
 local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -29082,21 +30130,6 @@ local key, delay, means_none = ...
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
 elseif which == 'add_tags' then
 local jid, tags, first = ...
 local function add_tag(jid, tag)
@@ -29121,6 +30154,125 @@ local function may_write(key)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function forget_failure(jid, queue, failure, count)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details, count
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
+      do
+        local group = group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -29487,114 +30639,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function forget_failure(jid, queue, failure, count)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
-    end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
-    end
-    details = {}
-  until true
-  do
-    local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
-        end
-      end
-    end
-  end
-  do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
-    end
   end
 end
 local function difference(list, other, first)
@@ -30118,6 +31162,161 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -30421,150 +31620,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function unfile_failures(jids)
-  do
-    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
   end
 end
 local function remove_tags(jid, tags, first)
@@ -30876,6 +31931,180 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally_expired(queue)
+  local day = (now - now % 86400)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+  if try('hincrby', key, 'expired', 1) == 1 then
+    expire_stats(key, day)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -30891,14 +32120,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
 end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
@@ -31200,161 +32421,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally_expired(queue)
-  local day = (now - now % 86400)
-  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-  if try('hincrby', key, 'expired', 1) == 1 then
-    expire_stats(key, day)
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function unfile_failures(jids)
-  do
-    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
   end
 end
 local function remove_tags(jid, tags, first)
@@ -31700,10 +32766,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -32133,9 +33205,6 @@ end
   return jids
 end
 end
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
 local area = 'Move.many'
 local worker, queue = required(area, 'worker', ARGV[2]), required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
 local delay
@@ -32155,7 +33224,8 @@ do
   delay = n
 end
 local last = 5 + whole(area, 'n', ARGV[5])
-local jids, items = seldom1('read_jids', area, last + 1), {}
+local jids, rest = seldom1('within_reach', seldom1('read_jids', area, last + 1))
+local items = {}
 options(area, 6, last)
 for i = 1, #jids do
   local jid = jids[i]
@@ -32175,8 +33245,9 @@ for i = 1, #jids do
   end
 end
 local count = #items
+local more = ',"rest":' .. rest
 if count == 0 then
-  return report(0)
+  return ('{"count":' .. 0 .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 end
 for _, refused in ipairs(put(worker, {items}, items) or {}) do
   do
@@ -32185,7 +33256,7 @@ for _, refused in ipairs(put(worker, {items}, items) or {}) do
   end
   count = count - 1
 end
-return report(count)
+return ('{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 elseif command == 'multiget' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -32197,6 +33268,23 @@ local function finite(text, default)
   end
   return default
 end
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local seldom1
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -32211,7 +33299,83 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
+local large = {bytes = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -32293,12 +33457,6 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -32351,6 +33509,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -32366,121 +33539,28 @@ end
 end
 local function find_job(run, jid, asks_due)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '{}'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":{},"dependencies":{}'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    return
+  elseif not asks_due then
+    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
   end
+  local state, more = job[14], seldom1('set_beside', job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
 end
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
+    if large.bytes >= 2097152 then
+      return seldom1('with_large', joined(found), array({unpack(jids, i)}))
+    end
     found[#found + 1] = find_job(try, jids[i], asks_due)
   end
-  do
-    local texts = found
-    if #texts == 0 then
-      return '{}'
-    elseif #texts == 1 then
-      return '[' .. texts[1] .. ']'
-    elseif #texts == 2 then
-      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
+  return seldom1('with_large', joined(found), '')
 end
 elseif command == 'overview' then
 local call = redis.call
@@ -32879,6 +33959,23 @@ local function finite(text, default)
   return default
 end
 local seldom1
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local none = {}
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -32913,7 +34010,7 @@ local function job_json(job, tracked, more, newest)
   end
   local encode = cjson.encode
   local history
-  repeat
+  do
     local jid, newest = jid, newest
     local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
     local n = #list
@@ -32939,23 +34036,8 @@ local function job_json(job, tracked, more, newest)
       until true
       list[i] = object
     end
-    do
-      local texts = list
-      if #texts == 0 then
-        history = '{}'
-        break
-      elseif #texts == 1 then
-        history = '[' .. texts[1] .. ']'
-        break
-      elseif #texts == 2 then
-        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-        break
-      end
-      history = '[' .. table.concat(texts, ',') .. ']'
-      break
-    end
-    history = nil
-  until true
+    history = joined(list)
+  end
   local relations
   repeat
     local jid = jid
@@ -32984,6 +34066,7 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
+local large = {bytes = 0}
 seldom1 = function(which, ...)
 if which == 'may_write' then
 local key = ...
@@ -33063,8 +34146,107 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored, state, time = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -33079,6 +34261,22 @@ end
 local function own_place(text)
   local _, values = split_options(text)
   return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -33135,52 +34333,6 @@ end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function score_before(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'time', 'x:parked')
-  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-  if not name then
-    return
-  end
-  local wait = limit_key(name, 'wait')
-  local score = time == (job[1] or '') and try('zscore', wait, jid)
-  try('zrem', wait, jid)
-  try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -33330,66 +34482,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-elseif which == 'extra_members' then
-local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function options_member(text)
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
-    return ''
-  end
-  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
-  return name and ',"parked":' .. cjson.encode(name) or ''
-end
-local function progress_json(text)
-  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-  for i = 1, 4 do
-    local n = finite(values[i])
-    if not n then
-      return
-    end
-    values[i] = string.format('%.17g', n)
-  end
-  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
-    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-end
-local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
-  local shown = type(text) == 'string' and progress_json(text)
-  return shown and ',"progress":' .. shown or ''
-end
-  return options_member(stored) .. progress_member(jid, stored) ..
-    parked_member(jid, stored, state, time)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -33488,16 +34580,19 @@ do
   end
   count = amount
 end
-local out = {}
+local beside = ARGV[4] == 'beside'
+local out, rest = {}, {}
 local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
+    if job == none then
+      rest[#rest + 1] = jid
+    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -33513,24 +34608,14 @@ if recur or scheduled then
   seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+while #out + #rest < count and passed < 1000 do
+  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
   if #jids == 0 then
     break
   end
   shown = shown + show(work, jids)
 end
-do
-  local texts = out
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
+return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -33915,28 +35000,47 @@ end
   return ok and encoded or '{}'
 elseif which == 'begin_day' then
 local kind, day, queue = ...
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -34385,11 +35489,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -34788,10 +35903,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -36623,6 +37744,11 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function forget_failure(jid, queue, failure, count)
   local details
   repeat
@@ -36640,10 +37766,16 @@ local function forget_failure(jid, queue, failure, count)
   until true
   do
     local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -37603,11 +38735,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -38393,11 +39536,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -38796,10 +39950,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -39635,6 +40795,18 @@ elseif command == 'queues' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -39649,7 +40821,76 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local function bring_due(queue, recur, scheduled, limit)
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local budget = {due = 1000}
+local function size(queue, part)
+  do
+    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
+local seldom1
+local function counts(queue)
+  local due
+  repeat
+    local queue, part = queue, 'scheduled'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        due = n
+        break
+      end
+      due = default
+      break
+    end
+    due = nil
+  until true
+  if due > 0 then
+    due = seldom1('move_due', queue, due)
+  end
+  local stalled
+  repeat
+    local queue, part = queue, 'locks'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        stalled = n
+        break
+      end
+      stalled = default
+      break
+    end
+    stalled = nil
+  until true
+  return cjson.encode({
+    name = queue,
+    waiting = size(queue, 'work') + due,
+    stalled = stalled,
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled') - due,
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
+  })
+end
+seldom1 = function(which, ...)
+if which == 'move_due' then
+local queue, due = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -39914,6 +41155,7 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
@@ -39926,9 +41168,9 @@ end
     move_scheduled(queue, limit)
   end
 end
-local function size(queue, part)
+local function count_until_now(queue, part)
   do
-    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
     local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
@@ -39936,32 +41178,114 @@ local function size(queue, part)
     return default
   end
 end
-local function counts(queue)
-  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 10000)
+  pcall(bring_due, queue, false, true, math.min(due, budget.due))
+  local left = count_until_now(queue, 'scheduled')
+  budget.due = budget.due - (due - left)
+  return left
+elseif which == 'counts_from' then
+local cursor = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  local stalled
-  repeat
-    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      stalled = n
-      break
-    end
-    stalled = default
-  until true
-  return cjson.encode({
-    name = queue,
-    waiting = size(queue, 'work'),
-    stalled = stalled,
-    running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled'),
-    depends = size(queue, 'depends'),
-    recurring = size(queue, 'recur'),
-    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
-  })
+  return default
 end
-if ARGV[2] then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function queues_of(key)
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset, wanted = after_cursor('Queues', list, place), 200 - #found
+      local some, scores = read_list(list, offset, wanted)
+      for i = 1, #some do
+        found[#found + 1] = counts(some[i])
+      end
+      if #some == wanted then
+        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
+        return found, last
+      end
+      letter, place = '', ''
+    end
+  end
+  return found, ''
+end
+end
+if ARGV[3] == 'from' then
+  local found, cursor = seldom1('counts_from', required('Queues', 'cursor', ARGV[4]))
+  return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
+elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
@@ -39971,17 +41295,7 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-do
-  local texts = all
-  if #texts == 0 then
-    return '{}'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
+return joined(all)
 elseif command == 'queues.ready' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -42277,6 +43591,11 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function forget_failure(jid, queue, failure, count)
   local details
   repeat
@@ -42294,10 +43613,16 @@ local function forget_failure(jid, queue, failure, count)
   until true
   do
     local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -43257,11 +44582,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -44047,11 +45383,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -44450,10 +45797,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -45835,28 +47188,47 @@ end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -46335,11 +47707,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -46738,10 +48121,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -47368,11 +48757,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -50445,6 +51845,11 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function forget_failure(jid, queue, failure, count)
   local details
   repeat
@@ -50462,10 +51867,16 @@ local function forget_failure(jid, queue, failure, count)
   until true
   do
     local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -51425,11 +52836,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -52215,11 +53637,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -52618,10 +54051,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -54391,11 +55830,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -54523,6 +55973,7 @@ end
   end
   return forgotten and state == 'complete'
 end
+local releasable = math.huge
 local function groups_from(first)
   local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
   table.sort(groups)
@@ -54643,11 +56094,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -54741,11 +56203,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -55320,6 +56793,11 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -55492,10 +56970,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -55623,6 +57107,208 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'untrack_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 elseif which == 'move_due' then
 local queue, lost, recur, scheduled = ...
 local function write_first(...)
@@ -56238,6 +57924,11 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -56410,10 +58101,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -56765,8 +58462,12 @@ do
   end
 end
 local done = seldom1('end_lives', 100)
-if call('exists', prefix .. 'failures') == 1 then
-  done = done + sweep_failures()
+if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  if try('exists', prefix .. 'failures') == 1 then
+    done = done + sweep_failures()
+  end
+  seldom1('untrack_gone', 100)
+  done = done + seldom1('release_rest')
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})
@@ -57473,6 +59174,82 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":{},"dependencies":{}'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -57606,83 +59383,28 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'untrack_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
 end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 end
-local function job_json(job, tracked, more, newest)
-  local jid, tags, failure = job[13], job[7], job[10]
-  do
-    local jid, text = jid, job[12]
-    if text then
-      seldom1('move_history', jid, text)
-    end
-  end
-  local retries, remaining, priority = job[4], job[5], job[3]
-  if retries ~= '5' then
-    retries = finite(retries, 0)
-  end
-  if remaining ~= '5' then
-    remaining = math.floor(finite(remaining, 0))
-  end
-  if priority ~= '0' then
-    priority = string.format('%.17g', (finite(priority, 0)))
-  end
-  local encode = cjson.encode
-  local history
-  do
-    local jid, newest = jid, newest
-    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-    local n = #list
-    if newest and n > 0 then
-      list[n] = newest
-      n = n - 1
-    end
-    for i = 1, n do
-      local object
-      repeat
-        local text = list[i]
-        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-        if when then
-          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-          break
-        end
-        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-        if when then
-          object = '{"when":' .. when .. ',"what":' .. what .. '}'
-          break
-        end
-        object = seldom1('unusual_entry', text)
-      until true
-      list[i] = object
-    end
-    history = joined(list)
-  end
-  local relations
-  repeat
-    local jid = jid
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-    if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
-      break
-    end
-    relations = ',"dependents":{},"dependencies":{}'
-  until true
-  return '{"tracked":' .. (tracked and 'true' or 'false') ..
-    ',"jid":' .. encode(jid) ..
-    ',"retries":' .. retries ..
-    ',"data":' .. encode(job[6]) ..
-    ',"queue":' .. encode(job[2]) ..
-    ',"state":' .. encode(job[14]) ..
-    ',"remaining":' .. remaining ..
-    ',"spawned_from_jid":' .. encode(job[11]) ..
-    ',"klass":' .. encode(job[1]) ..
-    ',"expires":' .. finite(job[16], 0) ..
-    ',"worker":' .. encode(job[15] or '') ..
-    ',"priority":' .. priority ..
-    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
-    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
-    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local tracked = prefix .. 'tracked'
 if not ARGV[2] then
@@ -57732,6 +59454,9 @@ end
 if action == 'track' then
   local changed = call('zadd', tracked, stamp, jid)
   try('publish', prefix .. 'track', jid)
+  if ARGV[4] == 'tidy' then
+    seldom1('untrack_gone', 10)
+  end
   return tostring(changed)
 elseif action == 'untrack' then
   local changed = call('zrem', tracked, jid)
@@ -58787,11 +60512,14 @@ repeat
   group = nil
 until true
 local count = whole(area, 'count', ARGV[3])
+if count < 1 or count > 500 then
+  do
+    local area, message = area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3]
+    error(area .. '(): ' .. message)
+  end
+end
 local given = read_gift(area, 4, #ARGV)
 local function unfail_some()
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -58910,9 +60638,6 @@ local function read_all_failed(jids)
   end
   return jobs
 end
-  if count < 1 or count > 500 then
-    reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
-  end
   local key = prefix .. 'f:' .. group
   local total = call('llen', key)
   local jids = call('lrange', key, -count, -1)
@@ -59219,6 +60944,11 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'count_from' then
+local group, failure, length = ...
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
 local function reject(area, message)
@@ -59590,10 +61320,16 @@ do
 end
 do
   local jid, failure, count = jid, list_of(job.failure)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -59780,6 +61516,25 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'count_from' then
+local group, failure, length = ...
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids = ...
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -60077,7 +61832,8 @@ end
 end
 local last = 2 + whole('Unfail.jobs', 'n', ARGV[2])
 local given = read_gift('Unfail.jobs', 3, last)
-local jobs = seldom1('read_all_failed', seldom1('read_jids', 'Unfail.jobs', last + 1))
+local jids, rest = seldom1('within_reach', seldom1('read_jids', 'Unfail.jobs', last + 1))
+local jobs = seldom1('read_all_failed', jids)
 do
   local jobs, given = jobs, given
   local queues, jids = add_work(jobs), {}
@@ -60176,11 +61932,17 @@ do
 end
 for i = 1, #jobs do
   do
-    local jid, failure, count = jobs[i].jid, list_of(jobs[i].failure), 1
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local jid, failure, count = jobs[i].jid, list_of(jobs[i].failure)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = seldom1('count_from', group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -60188,7 +61950,7 @@ for i = 1, #jobs do
     end
   end
 end
-return report(#jobs)
+return report(#jobs, ',"rest":' .. rest)
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -60473,6 +62235,21 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -60886,10 +62663,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -61322,10 +63105,16 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
         until true
         do
           local jid, failure, count = jid, details, count
-          if type(failure.group) == 'string' then
-            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+          local group = failure.group
+          if type(group) == 'string' then
+            local key = prefix .. 'f:' .. group
+            local length = count and 0 or finite(try('llen', key), 0)
+            if length >= 10000 then
+              count = seldom1('count_from', group, failure, length)
+            end
+            try('lrem', key, count or 0, jid)
             do
-              local group = failure.group
+              local group = group
               if call('exists', prefix .. 'f:' .. group) == 0 then
                 try('srem', prefix .. 'failures', group)
               end
@@ -61437,6 +63226,199 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local releasable = math.huge
+local function release_rest()
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+end
 local worker
 repeat
   local area, name, text = 'Worker.register', 'worker', ARGV[2]
@@ -61469,6 +63451,9 @@ do
 end
 call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
 try('zadd', prefix .. 'workers', stamp, worker)
+if try('exists', prefix .. 'x:rest') == 1 then
+  release_rest()
+end
 elseif command == 'workerJobs' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -61595,15 +63580,113 @@ if worker then
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', first, last)
-for i = 1, #all do
-  local key = prefix .. 'w:' .. all[i] .. ':jobs'
-  all[i] = cjson.encode({
-    name = all[i],
+local function counts(name)
+  local key = prefix .. 'w:' .. name .. ':jobs'
+  return cjson.encode({
+    name = name,
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
+    registered = ARGV[5] == 'registered' and registered(name) or nil,
   })
+end
+local function counts_from(cursor)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '{}'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+  local key = prefix .. 'workers'
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  for i = 1, #some do
+    some[i] = counts(some[i])
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
+end
+if ARGV[6] then
+  return counts_from(ARGV[6])
+end
+local all = call('zrevrange', prefix .. 'workers', first, last)
+for i = 1, #all do
+  all[i] = counts(all[i])
 end
 do
   local texts = all

@@ -1,44 +1,97 @@
 -- queues: how many jobs a queue has, by state. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [queue]
+-- ARGV     NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
---          {name, waiting, stalled, running, scheduled, depends, recurring, paused}
--- Errors   none
--- Cost     9 commands a queue, 3 for each due job
+--          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
+--          from: JSON {cursor, queues} of at most 200 queues, and a cursor, which is empty at the end
+-- Errors   Queues()
+-- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
+--          as waiting. All queues at once take 20 us each
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush ltrim publish rpush sismember time zadd
---          zcard
---          zcount zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember time
+--          zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/base.lua"
+-- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
 -- @include "lib/json.lua"
--- @include "lib/work.lua"
+-- @include "lib/lists.lua"
+
+-- How many due jobs a call moves at most. It counts the others as if they were moved.
+local budget = {due = 1000}
+
+-- How many queues a call reads from a cursor on.
+local MAX_READ = 200
 
 local function size(queue, part)
   return finite(try('zcard', queue_key(queue, part)), 0)
 end
 
+local function count_until_now(queue, part)
+  return finite(try('zcount', queue_key(queue, part), 0, stamp), 0)
+end
+
+-- Moves jobs that are due, unless the queue is damaged: it is one of several. Returns how many are left
+-- that are due.
+local function move_due(queue, due) -- cold
+  pcall(bring_due, queue, false, true, math.min(due, budget.due))
+  local left = count_until_now(queue, 'scheduled')
+  budget.due = budget.due - (due - left)
+  return left
+end
+
 local function counts(queue)
-  if is_due(queue, 'scheduled') then
-    bring_due(queue, false, true, MAX_MOVED)
+  local due = count_until_now(queue, 'scheduled')
+  if due > 0 then
+    due = move_due(queue, due)
   end
-  local stalled = finite(try('zcount', queue_key(queue, 'locks'), 0, stamp), 0)
+  local stalled = count_until_now(queue, 'locks')
   return cjson.encode({
     name = queue,
-    waiting = size(queue, 'work'),
+    waiting = size(queue, 'work') + due,
     stalled = stalled,
     running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled'),
+    scheduled = size(queue, 'scheduled') - due,
     depends = size(queue, 'depends'),
     recurring = size(queue, 'recur'),
     paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
   })
 end
 
-if ARGV[2] then
+-- A list of queues, for lib/lists.lua.
+local function queues_of(key) -- cold
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+
+-- Some of all queues from a cursor on: a letter, k for those that are known to all clients and x for
+-- the others, and a cursor of that list.
+local function counts_from(cursor) -- cold
+  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset, wanted = after_cursor('Queues', list, place), MAX_READ - #found
+      local some, scores = read_list(list, offset, wanted)
+      for i = 1, #some do
+        found[#found + 1] = counts(some[i])
+      end
+      if #some == wanted then
+        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
+        return found, last
+      end
+      letter, place = '', ''
+    end
+  end
+  return found, ''
+end
+
+if ARGV[3] == 'from' then
+  local found, cursor = counts_from(required('Queues', 'cursor', ARGV[4]))
+  return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
+elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)

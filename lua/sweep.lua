@@ -1,22 +1,24 @@
 -- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
--- too old or too many. Tells the jobs that wait for failed ones, as the script that fails a job does,
--- of failures by scripts that tell nobody. Of queues that are named, moves the jobs that have fallen
+-- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as the script that fails a job does,
+-- of failures by scripts that tell nobody, and releases the jobs that waited for a complete one which
+-- had too many of them for one call. Of queues that are named, moves the jobs that have fallen
 -- due, and those whose locks have ended, to where a pop would find them.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
--- Cost     3 commands when there is nothing to do, 4 more when jobs have failed; it ends at most 100
---          lives, and looks at 100 failed jobs. 3 more for each queue, '*' 3 more; it moves at most 100
+-- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
+--          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs, and
+--          releases 500. 3 more for each queue, '*' 3 more; it moves at most 100
 --          jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zcount
+--          ltrim publish rpush sadd scard set sismember smembers spop srem time zadd zcard zcount
 --          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
--- how many known queues come before those that it looks at.
+-- how many known queues, and tracked jobs, come before those that it looks at.
 
 -- @include "lib/base.lua"
 -- @include "lib/clock.lua"
@@ -29,10 +31,12 @@
 -- @include "lib/locks.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
+-- @include "lib/rest.lua"
 -- @include "lib/retention.lua"
+-- @include "lib/tracked.lua"
 -- @include "lib/wake.lua"
 
--- How many failed jobs a sweep looks at.
+-- How many failed jobs a sweep looks at, and how many tracked ones.
 local LOOKED = 100
 
 -- How many jobs of queues it moves.
@@ -170,8 +174,12 @@ end
 
 must_publish()
 local done = end_lives(MAX_ENDED)
-if call('exists', prefix .. 'failures') == 1 then
-  done = done + sweep_failures()
+if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  if try('exists', prefix .. 'failures') == 1 then
+    done = done + sweep_failures()
+  end
+  untrack_gone(LOOKED)
+  done = done + release_rest()
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})

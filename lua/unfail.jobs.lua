@@ -2,12 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were moved, and which were not
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were moved, which were not, and
+--          how many of the last ones the caller has to name again, because their groups are long
 -- Errors   Unfail.jobs() when none is named
--- Cost     4 commands, 4 a queue, 8 a job
+-- Cost     4 commands, 4 a queue, 11 a job
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
---          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/failures.lua"
@@ -17,9 +18,10 @@
 
 local last = 2 + whole('Unfail.jobs', 'n', ARGV[2])
 local given = read_gift('Unfail.jobs', 3, last)
-local jobs = read_all_failed(read_jids('Unfail.jobs', last + 1))
+local jids, rest = within_reach(read_jids('Unfail.jobs', last + 1))
+local jobs = read_all_failed(jids)
 unfail(jobs, given)
 for i = 1, #jobs do
-  leave_group(jobs[i].jid, list_of(jobs[i].failure), 1)
+  leave_group(jobs[i].jid, list_of(jobs[i].failure))
 end
-return report(#jobs)
+return report(#jobs, ',"rest":' .. rest)

@@ -1,4 +1,5 @@
--- worker.register: tells that a worker runs, and what it is, for 150 seconds.
+-- worker.register: tells that a worker runs, and what it is, for 150 seconds. Releases some of the jobs
+-- that waited for a complete one which had too many of them for one call.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, age, json
@@ -6,17 +7,22 @@
 --          json  an object that describes it, for workers with 'registered'
 -- Returns  nil
 -- Errors   Worker.register()
--- Cost     3 commands
+-- Cost     4 commands; it releases at most 500 jobs
 -- Repeat   safe
--- Needs    set time zadd
+-- Needs    del exists expire hdel hmget hset publish sadd scard set sismember spop srem time zadd
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/registry.lua"
+-- @include "lib/rest.lua"
 
 local worker = named('Worker.register', 'worker', ARGV[2])
 local started = now - number('Worker.register', 'age', ARGV[3])
 json('Worker.register', 'json', ARGV[4])
 call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[4], 'EX', REGISTERED)
 try('zadd', prefix .. 'workers', stamp, worker)
+if try('exists', prefix .. 'x:rest') == 1 then
+  release_rest()
+end

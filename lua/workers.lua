@@ -1,25 +1,33 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered']: the range of the list
---          that is wanted, negative ones counted from its end, '' for all
+-- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered' or '' [, cursor]]: the range
+--          of the list that is wanted, negative ones counted from its end, '' for all; or the cursor
+--          of the last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
 --          text registered of those that have registered: SEEN|STARTED|JSON;
+--          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
+--          is empty at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it; with 'held' it does not
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 with 'registered'; removes at most 1000 that were not
+-- Cost     2 commands, 2 for each worker, 3 with 'registered': all at once take 4 us each; removes at most 1000 that were not
 --          seen for max-worker-age
 -- Repeat   safe
--- Needs    del get hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
+-- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
+-- @include "lib/lists.lua"
 -- @include "lib/registry.lua"
 -- @include "lib/settings.lua"
+
+-- How many workers a call reads from a cursor on.
+local MAX_READ = 500
 
 -- Later than any lock ends: 100 days from now.
 local far = exact(now + 8640000)
@@ -83,14 +91,39 @@ if worker then
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', first, last)
-for i = 1, #all do
-  local key = worker_key(all[i])
-  all[i] = cjson.encode({
-    name = all[i],
+
+-- The JSON of a worker.
+local function counts(name)
+  local key = worker_key(name)
+  return cjson.encode({
+    name = name,
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
+    registered = ARGV[5] == 'registered' and registered(name) or nil,
   })
+end
+
+-- Some of the workers, those not seen for longest first, from a cursor on. A worker that is seen
+-- meanwhile comes again, so that none is missed.
+local function counts_from(cursor) -- cold
+  local key = prefix .. 'workers'
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, MAX_READ)
+  if #some == MAX_READ then
+    next_cursor = cursor_at(list, offset + MAX_READ - 1, some[MAX_READ], scores[MAX_READ])
+  end
+  for i = 1, #some do
+    some[i] = counts(some[i])
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
+end
+
+if ARGV[6] then
+  return counts_from(ARGV[6])
+end
+local all = call('zrevrange', prefix .. 'workers', first, last)
+for i = 1, #all do
+  all[i] = counts(all[i])
 end
 return joined(all)

@@ -28,6 +28,8 @@ local function check(key, member, jid, other)
     return
   elseif state ~= 'depends' then
     problem('dependency_left', key, member, state or 'gone', undo)
+  elseif theirs ~= 'open' and is_in('x:rest:' .. other, jid) then
+    return -- it is going to be released
   elseif not theirs or theirs == 'complete' then
     problem('dependency_over', key, member, theirs or 'gone', undo)
   elseif not waits then

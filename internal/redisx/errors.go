@@ -23,7 +23,8 @@ func IsAnswer(err error) bool { return Answer(err) != "" }
 // IsAway reports whether the server answered that it does not accept such a command for now.
 func IsAway(err error) bool {
 	return redis.IsLoadingError(err) || isReadOnly(err) || redis.IsMasterDownError(err) ||
-		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err)
+		redis.IsClusterDownError(err) || redis.IsTryAgainError(err) || redis.IsMaxClientsError(err) ||
+		isBusy(err)
 }
 
 // IsRefusal reports whether the server answered, other than that it is away.
@@ -53,6 +54,9 @@ func NeverRan(err error) bool {
 func isReadOnly(err error) bool {
 	return redis.IsReadOnlyError(err) || err != nil && strings.Contains(err.Error(), ": -READONLY ")
 }
+
+// isBusy reports whether the server is busy with a script that takes long.
+func isBusy(err error) bool { return redis.HasErrorPrefix(err, "BUSY ") }
 
 // IsTimeout reports whether a connection was silent for too long.
 func IsTimeout(err error) bool {

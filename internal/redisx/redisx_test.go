@@ -36,11 +36,12 @@ func (reply) RedisError()     {}
 
 func TestWhatTheServerSays(t *testing.T) {
 	for text, away := range map[string]bool{
-		"BUSY Redis is busy running a script.":                                    false,
+		"BUSYKEY Target key name already exists.":                                 false,
 		"ERR user_script:3: attempt to index a nil value script: x":               false,
 		"NOAUTH Authentication required.":                                         false,
 		"OOM command not allowed when used memory > 'maxmemory'.":                 false,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":       false,
+		"BUSY Redis is busy running a script.":                                    true,
 		"CLUSTERDOWN The cluster is down":                                         true,
 		"ERR max number of clients reached":                                       true,
 		"LOADING Redis is loading the dataset in memory":                          true,

@@ -19,7 +19,6 @@ local try = redis.pcall
 local seldom1
 
 
-
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')

@@ -80,7 +80,6 @@ end
 end
 end
 
-
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')

@@ -124,6 +124,7 @@ end
 
 
 
+
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -252,10 +253,16 @@ local function cancel_each(jids, count)
             until true
             do
               local jid, failure, count = jid, details, count
-              if type(failure.group) == 'string' then
-                try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+              local group = failure.group
+              if type(group) == 'string' then
+                local key = prefix .. 'f:' .. group
+                local length = count and 0 or finite(try('llen', key), 0)
+                if length >= 10000 then
+                  count = seldom1('count_from', group, failure, length)
+                end
+                try('lrem', key, count or 0, jid)
                 do
-                  local group = failure.group
+                  local group = group
                   if call('exists', prefix .. 'f:' .. group) == 0 then
                     try('srem', prefix .. 'failures', group)
                   end
@@ -320,16 +327,16 @@ local function cancel_each(jids, count)
   return canceled
 end
 
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)
@@ -442,6 +449,21 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -855,10 +877,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end

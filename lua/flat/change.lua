@@ -4,11 +4,12 @@
 -- ARGV     NOW, what, value, at most 500 jids
 --          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
 --          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were changed or needed no change, and
---          which were left
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
+--          which were left, and how many of the last ones the caller has to name again, because the
+--          failure groups of those to be canceled are long
 -- Errors   Change()
--- Cost     of each job: cancel 15 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
---          3 and 1 a call, track 3
+-- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
+--          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
@@ -130,6 +131,8 @@ end
 
 
 
+
+
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -139,6 +142,186 @@ end
 
 
 local left_out = {}
+
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+
+local function read_cancelable(jid)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+local function outsider(job, jobs)
+  for i = 1, #job.dependents do
+    if not jobs[job.dependents[i]] then
+      return job.dependents[i]
+    end
+  end
+end
+
+
+local function promote(jids, queue)
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_scheduled(jids, queue)
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+local function release_scheduled(queue, jobs)
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
+  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
+  for i = 1, #moved do
+    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
+  end
+  note_filled(queue)
+  seldom1('wake', queue)
+end
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end
+
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -192,6 +375,45 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
 elseif which == 'change_tags' then
 local jid, stored, adds, list, first = ...
 local function union(list, more, first)
@@ -663,10 +885,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1028,192 +1256,36 @@ end
     end
   end
   return jids
-end
-end
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-
-local function read_cancelable(jid)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
-
-
-local function promote(jids, queue)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
+elseif which == 'untrack_gone' then
+local limit = ...
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
-end
-local function read_scheduled(jids, queue)
-  local queues, jobs, ready = {}, {}, 0
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
   for i = 1, #jids do
-    local jid = jids[i]
-    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
-      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
-    elseif state == 'waiting' then
-      ready = ready + 1
-    elseif state ~= 'scheduled' then
-      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-    else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
     end
   end
-  return queues, jobs, ready
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 end
-local function release_scheduled(queue, jobs)
-  local work, moved, due, turns = {}, {}, {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
-    else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
-      moved[#moved + 1] = job.jid
-    end
-  end
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
-  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
-  for i = 1, #moved do
-    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-  end
-  note_filled(queue)
-  seldom1('wake', queue)
-end
-  local queues, jobs, ready = read_scheduled(jids, queue)
-  for i = 1, #queues do
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-  end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
-  end
-  return ready
 end
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids = seldom1('read_jids', 'Change', 4)
+local jids, rest = seldom1('read_jids', 'Change', 4), 0
 local function cancel_all()
+  jids, rest = seldom1('within_reach', jids)
   do
-    local jids, count = jids, 1
+    local jids, count = jids
     local jobs, canceled = {}, 0
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
@@ -1298,10 +1370,16 @@ local function cancel_all()
               until true
               do
                 local jid, failure, count = jid, details, count
-                if type(failure.group) == 'string' then
-                  try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+                local group = failure.group
+                if type(group) == 'string' then
+                  local key = prefix .. 'f:' .. group
+                  local length = count and 0 or finite(try('llen', key), 0)
+                  if length >= 10000 then
+                    count = seldom1('count_from', group, failure, length)
+                  end
+                  try('lrem', key, count or 0, jid)
                   do
-                    local group = failure.group
+                    local group = group
                     if call('exists', prefix .. 'f:' .. group) == 0 then
                       try('srem', prefix .. 'failures', group)
                     end
@@ -1448,18 +1526,36 @@ local function track_all()
   end
   local tracked = prefix .. 'tracked'
   call('zcard', tracked)
-  return each_job({'state'}, function(jid)
-    if what == 'track' then
-      call('zadd', tracked, stamp, jid)
-    else
-      call('zrem', tracked, jid)
-    end
-    try('publish', prefix .. what, jid)
+  local count = each_job({'state'}, function(jid)
+    call('zadd', tracked, stamp, jid)
+    try('publish', prefix .. 'track', jid)
   end)
+  seldom1('untrack_gone', #jids)
+  return count
+end
+local function untrack_all()
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  local tracked, count = prefix .. 'tracked', 0
+  for i = 1, #jids do
+    if call('zrem', tracked, jids[i]) == 1 or call('exists', prefix .. 'j:' .. jids[i]) == 1 then
+      try('publish', prefix .. 'untrack', jids[i])
+      count = count + 1
+    else
+      do
+        local jid, code, why = jids[i], 'not_found', 'no such job'
+        left_out[#left_out + 1] = {jid, code, why}
+      end
+    end
+  end
+  return count
 end
 local actions = {
   cancel = cancel_all, priority = set_priorities, promote = promote_all, tag = tag_all,
-  untag = tag_all, track = track_all, untrack = track_all,
+  untag = tag_all, track = track_all, untrack = untrack_all,
 }
 if not actions[what] then
   do
@@ -1467,5 +1563,5 @@ if not actions[what] then
     error(area .. '(): ' .. message)
   end
 end
-return report(actions[what]())
+return report(actions[what](), ',"rest":' .. rest)
 

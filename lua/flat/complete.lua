@@ -7,12 +7,14 @@
 --          o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs
+-- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 500
+--          dependents if checked, else all: 1000 take about 10 ms. Later calls release the rest, 500
+--          each
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rpop rpush sadd scard sismember smembers srem time zadd zcard
---          zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time
+--          zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 local none = {}
 local seldom1
@@ -51,7 +53,6 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-
 
 
 
@@ -481,11 +482,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -799,6 +811,10 @@ end
 end
 
 
+local releasable = math.huge
+
+
+
 
 local limited = false
 
@@ -898,128 +914,6 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'release_dependents' then
-local jid = ...
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  if not due then
-    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
-  local dependents, stuck = prefix .. 'j:' .. jid .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
 elseif which == 'stop_all_limited' then
 local items = ...
 local function has_option(text, letter)
@@ -1311,29 +1205,335 @@ local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
     end
+    if left == 0 then
+      return
+    end
   end
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'release_dependents' then
+local jid = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function leave_rest(jid, dependents)
+  local key = prefix .. 'x:rest:' .. jid
+  if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
+    return false
+  elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
+    call('zrem', prefix .. 'x:rest', jid)
+    return false
+  end
+  return true
+end
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local count = try('scard', dependents)
+  if count == 0 or type(count) == 'table' or count > releasable and leave_rest(jid, dependents) then
+    return
+  end
+  local others = call('smembers', dependents)
+  releasable = releasable - #others
+  call('del', dependents)
+  release_some(jid, others, dependents)
 elseif which == 'prune' then
 local before, excess, limit = ...
 local function each_slice(run, operation, key, list)
@@ -1762,11 +1962,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -2154,9 +2365,9 @@ local items = ...
 end
 end
 local function any_dependents(items, more)
-  local keys = {more, unpack(items)}
+  local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
-    keys[i + 1] = items[i].key .. '-dependents'
+    keys[i + 2] = items[i].key .. '-dependents'
   end
   return count_existing(keys) > 0
 end
@@ -2308,6 +2519,9 @@ do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
+end
+if given.checked then
+  releasable = 500
 end
 repeat
   local worker, items = worker, {item}
@@ -2644,6 +2858,7 @@ repeat
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
+        seldom1('release_rest')
       end
     end
   end

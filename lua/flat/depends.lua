@@ -18,7 +18,6 @@ local none = {}
 local seldom1
 
 
-
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -33,6 +32,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -380,11 +380,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -988,11 +999,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end

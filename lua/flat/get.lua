@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, x:due if the JSON is to say when the job is due
--- Returns  its JSON, or nil
+-- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data
 -- Errors   Job()
 -- Cost     4 commands; 1 more with x:due for a job that is scheduled or waits for others
 -- Repeat   safe
@@ -18,6 +18,15 @@ local function finite(text, default)
   end
   return default
 end
+
+
+
+local seldom1
+
+
+
+
+
 
 local function required(area, name, text)
   if not text then
@@ -49,17 +58,104 @@ end
 
 
 
-local seldom1
 
 
 
 
 
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  repeat
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    do
+      local texts = list
+      if #texts == 0 then
+        history = '[]'
+        break
+      elseif #texts == 1 then
+        history = '[' .. texts[1] .. ']'
+        break
+      elseif #texts == 2 then
+        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
+        break
+      end
+      history = '[' .. table.concat(texts, ',') .. ']'
+      break
+    end
+    history = nil
+  until true
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":[],"dependencies":[]'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
 
-
-
-
-
+local large = {bytes = 0}
 
 
 
@@ -202,6 +298,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -216,104 +327,22 @@ local jid, queue, state = ...
 end
 end
 
-do
+local text
+repeat
   local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '[]'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":[],"dependencies":[]'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    text = nil
+    break
+  elseif not asks_due then
+    text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+    break
   end
-end
+  local state, more = job[14], seldom1('set_beside', job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+until true
+return text and seldom1('with_large', text, '')
 

@@ -92,16 +92,16 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
 local function open_list(area, kind, name)
   local key
   repeat
     local area, kind, name = area, kind, name
-    if PARTS[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. PARTS[kind])
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
       break
     elseif kind == 'failed' then
       key = prefix .. 'f:' .. named(area, 'group', name)

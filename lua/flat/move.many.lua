@@ -2,9 +2,10 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were put, and which were not
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and how
+--          many of the last ones the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
--- Cost     3 commands, 12 a job
+-- Cost     3 commands, 13 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
@@ -82,8 +83,6 @@ local function options(area, first, last)
 end
 
 
-
-
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -101,6 +100,13 @@ end
 
 
 
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+
 
 local seldom1
 
@@ -112,12 +118,8 @@ local seldom1
 
 
 
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
+
+
 
 
 
@@ -331,7 +333,53 @@ end
 
 local left_out = {}
 seldom1 = function(which, ...)
-if which == 'fair_score' then
+if which == 'trim_history' then
+local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+elseif which == 'within_reach' then
+local jids = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
+elseif which == 'fair_score' then
 local queue, priority, stored, known = ...
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -456,21 +504,6 @@ local key, delay, means_none = ...
   elseif means_none and call('hexists', key, 'scheduled') == 1 then
     call('hset', key, 'x:undelayed', '1')
   end
-elseif which == 'trim_history' then
-local key, length, cap = ...
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
 elseif which == 'add_tags' then
 local jid, tags, first = ...
 local function add_tag(jid, tag)
@@ -495,6 +528,125 @@ local function may_write(key)
 end
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function forget_failure(jid, queue, failure, count)
+  local details
+  repeat
+    local text = failure
+    if not text then
+      details = {}
+      break
+    end
+    local ok, list = pcall(cjson.decode, text)
+    if ok and type(list) == 'table' then
+      details = list
+      break
+    end
+    details = {}
+  until true
+  do
+    local jid, failure, count = jid, details, count
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = count_from(group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
+      do
+        local group = group
+        if call('exists', prefix .. 'f:' .. group) == 0 then
+          try('srem', prefix .. 'failures', group)
+        end
+      end
+    end
+  end
+  do
+    local queue, failure = queue, details
+    local at = finite(failure.when)
+    if at and queue then
+      do
+        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+        if try('hincrby', key, field, by) == by then
+          do
+            local key, day = key, day
+            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jids = {jid}
+    do
+      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+      for from = 1, #list, 1000 do
+        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+      end
+    end
+  end
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -861,114 +1013,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function forget_failure(jid, queue, failure, count)
-  local details
-  repeat
-    local text = failure
-    if not text then
-      details = {}
-      break
-    end
-    local ok, list = pcall(cjson.decode, text)
-    if ok and type(list) == 'table' then
-      details = list
-      break
-    end
-    details = {}
-  until true
-  do
-    local jid, failure, count = jid, details, count
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-      do
-        local group = failure.group
-        if call('exists', prefix .. 'f:' .. group) == 0 then
-          try('srem', prefix .. 'failures', group)
-        end
-      end
-    end
-  end
-  do
-    local queue, failure = queue, details
-    local at = finite(failure.when)
-    if at and queue then
-      do
-        local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-        local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-        if try('hincrby', key, field, by) == by then
-          do
-            local key, day = key, day
-            local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-            try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-          end
-        end
-      end
-    end
-  end
-  do
-    local jids = {jid}
-    do
-      local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-      for from = 1, #list, 1000 do
-        run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-      end
-    end
   end
 end
 local function difference(list, other, first)
@@ -1492,6 +1536,161 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -1795,150 +1994,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function unfile_failures(jids)
-  do
-    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
   end
 end
 local function remove_tags(jid, tags, first)
@@ -2250,6 +2305,180 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function publish(channel, message)
+  return try('publish', prefix .. channel, message)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function expire_stats(key, day)
+  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+end
+local function tally_expired(queue)
+  local day = (now - now % 86400)
+  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
+  if try('hincrby', key, 'expired', 1) == 1 then
+    expire_stats(key, day)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -2265,14 +2494,6 @@ local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function publish(channel, message)
-  return try('publish', prefix .. channel, message)
 end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
@@ -2574,161 +2795,6 @@ local function leave_limits(jid, stored)
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
     limit_freed(name)
-  end
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-    seldom1('trim_history', key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function expire_stats(key, day)
-  local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-  try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-end
-local function tally_expired(queue)
-  local day = (now - now % 86400)
-  local key = prefix .. 'x:stats:' .. string.format('%d', day) .. ':' .. queue
-  if try('hincrby', key, 'expired', 1) == 1 then
-    expire_stats(key, day)
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
-    do
-      local group = failure.group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function unfile_failures(jids)
-  do
-    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
   end
 end
 local function remove_tags(jid, tags, first)
@@ -3074,10 +3140,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -3507,9 +3579,6 @@ end
   return jids
 end
 end
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
 
 local area = 'Move.many'
 local worker, queue = required(area, 'worker', ARGV[2]), required('Queue', 'queue', ARGV[3] ~= '' and ARGV[3])
@@ -3530,7 +3599,8 @@ do
   delay = n
 end
 local last = 5 + whole(area, 'n', ARGV[5])
-local jids, items = seldom1('read_jids', area, last + 1), {}
+local jids, rest = seldom1('within_reach', seldom1('read_jids', area, last + 1))
+local items = {}
 options(area, 6, last)
 for i = 1, #jids do
   local jid = jids[i]
@@ -3550,8 +3620,9 @@ for i = 1, #jids do
   end
 end
 local count = #items
+local more = ',"rest":' .. rest
 if count == 0 then
-  return report(0)
+  return ('{"count":' .. 0 .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 end
 for _, refused in ipairs(put(worker, {items}, items) or {}) do
   do
@@ -3560,5 +3631,5 @@ for _, refused in ipairs(put(worker, {items}, items) or {}) do
   end
   count = count - 1
 end
-return report(count)
+return ('{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 

@@ -2,7 +2,9 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
--- Returns  a JSON array of those that exist
+-- Returns  a JSON array of those that exist; with x:due and large data an array: that JSON, in which
+--          beside says which data a job has; a JSON array of the jids for which there was no room, or
+--          ''; and the data
 -- Errors   none
 -- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
 -- Repeat   safe
@@ -18,6 +20,32 @@ local function finite(text, default)
   end
   return default
 end
+
+
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local seldom1
+
+
+
+
+
+
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -36,18 +64,89 @@ end
 
 
 
-local seldom1
 
 
 
 
 
+local function job_json(job, tracked, more, newest)
+  local jid, tags, failure = job[13], job[7], job[10]
+  do
+    local jid, text = jid, job[12]
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  local retries, remaining, priority = job[4], job[5], job[3]
+  if retries ~= '5' then
+    retries = finite(retries, 0)
+  end
+  if remaining ~= '5' then
+    remaining = math.floor(finite(remaining, 0))
+  end
+  if priority ~= '0' then
+    priority = string.format('%.17g', (finite(priority, 0)))
+  end
+  local encode = cjson.encode
+  local history
+  do
+    local jid, newest = jid, newest
+    local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
+    local n = #list
+    if newest and n > 0 then
+      list[n] = newest
+      n = n - 1
+    end
+    for i = 1, n do
+      local object
+      repeat
+        local text = list[i]
+        local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
+        if when then
+          object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
+        if when then
+          object = '{"when":' .. when .. ',"what":' .. what .. '}'
+          break
+        end
+        object = seldom1('unusual_entry', text)
+      until true
+      list[i] = object
+    end
+    history = joined(list)
+  end
+  local relations
+  repeat
+    local jid = jid
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+    if call('exists', dependents, dependencies) > 0 then
+      relations = seldom1('sets_json', dependents, dependencies)
+      break
+    end
+    relations = ',"dependents":[],"dependencies":[]'
+  until true
+  return '{"tracked":' .. (tracked and 'true' or 'false') ..
+    ',"jid":' .. encode(jid) ..
+    ',"retries":' .. retries ..
+    ',"data":' .. encode(job[6]) ..
+    ',"queue":' .. encode(job[2]) ..
+    ',"state":' .. encode(job[14]) ..
+    ',"remaining":' .. remaining ..
+    ',"spawned_from_jid":' .. encode(job[11]) ..
+    ',"klass":' .. encode(job[1]) ..
+    ',"expires":' .. finite(job[16], 0) ..
+    ',"worker":' .. encode(job[15] or '') ..
+    ',"priority":' .. priority ..
+    ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
+    ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
+    ',"history":' .. history .. relations ..
+    (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
+end
 
-
-
-
-
-
+local large = {bytes = 0}
 
 
 
@@ -132,12 +231,6 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -190,6 +283,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'due_member' then
 local jid, queue, state = ...
   local due
@@ -205,102 +313,16 @@ end
 end
 local function find_job(run, jid, asks_due)
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if job[13] then
-    local state = job[14]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    do
-      local job, tracked, more, newest = job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), waits and seldom1('due_member', jid, job[2], state)
-      local jid, tags, failure = job[13], job[7], job[10]
-      do
-        local jid, text = jid, job[12]
-        if text then
-          seldom1('move_history', jid, text)
-        end
-      end
-      local retries, remaining, priority = job[4], job[5], job[3]
-      if retries ~= '5' then
-        retries = finite(retries, 0)
-      end
-      if remaining ~= '5' then
-        remaining = math.floor(finite(remaining, 0))
-      end
-      if priority ~= '0' then
-        priority = string.format('%.17g', (finite(priority, 0)))
-      end
-      local encode = cjson.encode
-      local history
-      repeat
-        local jid, newest = jid, newest
-        local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
-        local n = #list
-        if newest and n > 0 then
-          list[n] = newest
-          n = n - 1
-        end
-        for i = 1, n do
-          local object
-          repeat
-            local text = list[i]
-            local when, what, details = string.match(text, '^%[(%-?%d+),("[^"\\]*"),{(.+)}%]$')
-            if when then
-              object = '{' .. details .. ',"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            when, what = string.match(text, '^%[(%-?%d+),("[^"\\]*")%]$')
-            if when then
-              object = '{"when":' .. when .. ',"what":' .. what .. '}'
-              break
-            end
-            object = seldom1('unusual_entry', text)
-          until true
-          list[i] = object
-        end
-        do
-          local texts = list
-          if #texts == 0 then
-            history = '[]'
-            break
-          elseif #texts == 1 then
-            history = '[' .. texts[1] .. ']'
-            break
-          elseif #texts == 2 then
-            history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-            break
-          end
-          history = '[' .. table.concat(texts, ',') .. ']'
-          break
-        end
-        history = nil
-      until true
-      local relations
-      repeat
-        local jid = jid
-        local dependents = prefix .. 'j:' .. jid .. '-dependents'
-        local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-        if call('exists', dependents, dependencies) > 0 then
-          relations = seldom1('sets_json', dependents, dependencies)
-          break
-        end
-        relations = ',"dependents":[],"dependencies":[]'
-      until true
-      return '{"tracked":' .. (tracked and 'true' or 'false') ..
-        ',"jid":' .. encode(jid) ..
-        ',"retries":' .. retries ..
-        ',"data":' .. encode(job[6]) ..
-        ',"queue":' .. encode(job[2]) ..
-        ',"state":' .. encode(job[14]) ..
-        ',"remaining":' .. remaining ..
-        ',"spawned_from_jid":' .. encode(job[11]) ..
-        ',"klass":' .. encode(job[1]) ..
-        ',"expires":' .. finite(job[16], 0) ..
-        ',"worker":' .. encode(job[15] or '') ..
-        ',"priority":' .. priority ..
-        ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
-        ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-        ',"history":' .. history .. relations ..
-        (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
-    end
+  if not job[13] then
+    return
+  elseif not asks_due then
+    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
   end
+  local state, more = job[14], seldom1('set_beside', job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. seldom1('due_member', jid, job[2], state)
+  end
+  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
 end
 
 local asks_due = ARGV[2] == 'x:due'
@@ -308,18 +330,11 @@ do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
+    if large.bytes >= 2097152 then
+      return seldom1('with_large', joined(found), array({unpack(jids, i)}))
+    end
     found[#found + 1] = find_job(try, jids[i], asks_due)
   end
-  do
-    local texts = found
-    if #texts == 0 then
-      return '[]'
-    elseif #texts == 1 then
-      return '[' .. texts[1] .. ']'
-    elseif #texts == 2 then
-      return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-    end
-    return '[' .. table.concat(texts, ',') .. ']'
-  end
+  return seldom1('with_large', joined(found), '')
 end
 

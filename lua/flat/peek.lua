@@ -1,9 +1,9 @@
 -- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, count
+-- ARGV     NOW, queue, count [, 'beside']
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000
+--          over about 1000; with beside and large data an array, as multiget with x:due
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
@@ -24,6 +24,31 @@ local seldom1
 
 
 
+
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+
+
+
+
+
+
+local none = {}
+
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -38,20 +63,6 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 
@@ -80,7 +91,7 @@ local function job_json(job, tracked, more, newest)
   end
   local encode = cjson.encode
   local history
-  repeat
+  do
     local jid, newest = jid, newest
     local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
     local n = #list
@@ -106,23 +117,8 @@ local function job_json(job, tracked, more, newest)
       until true
       list[i] = object
     end
-    do
-      local texts = list
-      if #texts == 0 then
-        history = '[]'
-        break
-      elseif #texts == 1 then
-        history = '[' .. texts[1] .. ']'
-        break
-      elseif #texts == 2 then
-        history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-        break
-      end
-      history = '[' .. table.concat(texts, ',') .. ']'
-      break
-    end
-    history = nil
-  until true
+    history = joined(list)
+  end
   local relations
   repeat
     local jid = jid
@@ -151,6 +147,16 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
+
+local large = {bytes = 0}
+
+
+
+
+
+
+
+
 
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -231,8 +237,107 @@ end
   object.what = item[2]
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
+elseif which == 'sets_json' then
+local dependents, dependencies = ...
+  return ',"dependents":' .. array(try('smembers', dependents)) ..
+    ',"dependencies":' .. array(try('smembers', dependencies))
+elseif which == 'extra_members' then
+local jid, stored, state, time = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function options_member(text)
+  local letters = split_options(text)
+  if letters == '' then
+    return ''
+  end
+  return ',"x":' .. string.match(text, '|(.*)$')
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_member(jid, stored, state, time)
+  if state ~= 'scheduled' or not has_option(stored, 'c') then
+    return ''
+  end
+  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
+  return name and ',"parked":' .. cjson.encode(name) or ''
+end
+local function progress_json(text)
+  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
+  for i = 1, 4 do
+    local n = finite(values[i])
+    if not n then
+      return
+    end
+    values[i] = string.format('%.17g', n)
+  end
+  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
+    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
+end
+local function progress_member(jid, stored)
+  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local shown = type(text) == 'string' and progress_json(text)
+  return shown and ',"progress":' .. shown or ''
+end
+  return options_member(stored) .. progress_member(jid, stored) ..
+    parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -247,6 +352,22 @@ end
 local function own_place(text)
   local _, values = split_options(text)
   return not values.g and (values.q == 'place' or values.q == 'last') and values.q or nil
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function score_before(jid)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'time', 'x:parked')
+  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
+  if not name then
+    return
+  end
+  local wait = limit_key(name, 'wait')
+  local score = time == (job[1] or '') and try('zscore', wait, jid)
+  try('zrem', wait, jid)
+  try('hdel', key, 'x:parked')
+  return type(score) == 'string' and score or nil
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -303,52 +424,6 @@ end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function score_before(jid)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'time', 'x:parked')
-  local time, name = string.match(job[2] or '', '^(%S*) (.+)$')
-  if not name then
-    return
-  end
-  local wait = limit_key(name, 'wait')
-  local score = time == (job[1] or '') and try('zscore', wait, jid)
-  try('zrem', wait, jid)
-  try('hdel', key, 'x:parked')
-  return type(score) == 'string' and score or nil
 end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
@@ -492,66 +567,6 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
-elseif which == 'sets_json' then
-local dependents, dependencies = ...
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
-elseif which == 'extra_members' then
-local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function options_member(text)
-  local letters = split_options(text)
-  if letters == '' then
-    return ''
-  end
-  return ',"x":' .. string.match(text, '|(.*)$')
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
-    return ''
-  end
-  local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
-  return name and ',"parked":' .. cjson.encode(name) or ''
-end
-local function progress_json(text)
-  local values = {string.match(text, '^([^|]+)|([^|]+)|([^|]+)|([^|]+)|(.*)$')}
-  for i = 1, 4 do
-    local n = finite(values[i])
-    if not n then
-      return
-    end
-    values[i] = string.format('%.17g', n)
-  end
-  return '{"done":' .. values[1] .. ',"total":' .. values[2] .. ',"attempt":' .. values[3] ..
-    ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
-end
-local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
-  local shown = type(text) == 'string' and progress_json(text)
-  return shown and ',"progress":' .. shown or ''
-end
-  return options_member(stored) .. progress_member(jid, stored) ..
-    parked_member(jid, stored, state, time)
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -651,16 +666,19 @@ do
   end
   count = amount
 end
-local out = {}
+local beside = ARGV[4] == 'beside'
+local out, rest = {}, {}
 local passed = 0
 local function show(key, jids)
   local dropped = 0
   for _, jid in ipairs(jids) do
-    local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-    if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
+    if job == none then
+      rest[#rest + 1] = jid
+    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
       passed = passed + 1
     elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
     elseif seldom1('may_write', key) then
       dropped = dropped + call('zrem', key, jid)
     end
@@ -676,22 +694,12 @@ if recur or scheduled then
   seldom1('bring_due', queue, recur, scheduled, count - #out)
 end
 local shown = 0
-while #out < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+while #out + #rest < count and passed < 1000 do
+  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
   if #jids == 0 then
     break
   end
   shown = shown + show(work, jids)
 end
-do
-  local texts = out
-  if #texts == 0 then
-    return '[]'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
+return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
 

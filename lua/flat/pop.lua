@@ -6,16 +6,18 @@
 --          none when it is paused or its running jobs have reached <queue>-max-concurrency.
 --          Jobs whose lives have ended are dropped, at most 1000 of them; then there may be more.
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
---          popped_at, since when it is this worker's; both as text.
+--          popped_at, since when it is this worker's; both as text. With large data, it is an array:
+--          that JSON, in which beside says which data a job has; 'more' if the queue may have more
+--          jobs for which there was no room, or ''; and the data
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
---          one more; a job with a long history is expensive to read
+--          one more, 6 timed; a job with a long history is expensive to read
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
---          time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
+-- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
+--          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
 --          zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
@@ -91,6 +93,16 @@ local met_limits = false
 local met_texts = false
 
 
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 
 
 
@@ -98,6 +110,10 @@ local met_texts = false
 
 
 
+
+
+
+local large = {bytes = 0}
 
 
 
@@ -484,6 +500,21 @@ local function progress_member(jid, stored)
 end
   return options_member(stored) .. progress_member(jid, stored) ..
     parked_member(jid, stored, state, time)
+elseif which == 'set_beside' then
+local job = ...
+  local data = job[6]
+  if type(data) ~= 'string' or #data < 4096 then
+    return ''
+  end
+  large[#large + 1] = data
+  large.bytes, job[6] = large.bytes + #data, ''
+  return ',"beside":' .. #large
+elseif which == 'with_large' then
+local text, rest = ...
+  if #large == 0 and rest == '' then
+    return text
+  end
+  return {text, rest, unpack(large)}
 elseif which == 'is_over' then
 local jid, stored, state = ...
 local function split_options(text)
@@ -530,28 +561,47 @@ end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 elseif which == 'begin_day' then
 local kind, day, queue = ...
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -1012,11 +1062,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1403,10 +1464,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -2162,11 +2229,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -3310,7 +3388,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
     end
     local encode = cjson.encode
     local history
-    repeat
+    do
       local jid, newest = jid, newest
       local list = try('lrange', prefix .. 'j:' .. jid .. '-history', '0', '-1')
       local n = #list
@@ -3336,23 +3414,8 @@ local function popped_json(jid, job, tracked, worker, expires, more)
         until true
         list[i] = object
       end
-      do
-        local texts = list
-        if #texts == 0 then
-          history = '[]'
-          break
-        elseif #texts == 1 then
-          history = '[' .. texts[1] .. ']'
-          break
-        elseif #texts == 2 then
-          history = '[' .. texts[1] .. ',' .. texts[2] .. ']'
-          break
-        end
-        history = '[' .. table.concat(texts, ',') .. ']'
-        break
-      end
-      history = nil
-    until true
+      history = joined(list)
+    end
     local relations
     repeat
       local jid = jid
@@ -3478,10 +3541,31 @@ if settings.tracked and call('sismember', prefix .. 'paused_queues', queue) == 1
   return '[]'
 end
 local function timed_json(jid, job, tracked, its_worker, expires)
-  return popped_json(jid, job, tracked, its_worker, expires,
+  local data = job[6]
+  local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
+  return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, rest = {}, timed and timed_json or popped_json, ''
+local function first_of(jids)
+local function with_room(jids)
+  local bytes = large.bytes
+  for i = 1, #jids > 1 and #jids or 0 do
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
+      return i - 1
+    end
+  end
+  return #jids
+end
+  local count = with_room(jids)
+  if count == #jids then
+    return jids
+  end
+  rest = 'more'
+  return {unpack(jids, 1, count)}
+end
 repeat
   local queue, settings, wanted = queue, settings, count
   if settings.max_concurrency > 0 then
@@ -3702,11 +3786,14 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
     jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+    if timed and jids[2] then
+      jids = first_of(jids)
+    end
+    if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
   end
@@ -3715,15 +3802,8 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-do
-  local texts = out
-  if #texts == 0 then
-    return '[]'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
+if large[1] or rest ~= '' then
+  return seldom1('with_large', joined(out), rest)
 end
+return joined(out)
 

@@ -445,28 +445,47 @@ end
   return ok and encoded or '{}'
 elseif which == 'begin_day' then
 local kind, day, queue = ...
+local function count_existing(keys)
+  local count = 0
+  for from = 1, #keys, 1000 do
+    count = count + call('exists', unpack(keys, from, math.min(from + 999, #keys)))
+  end
+  return count
+end
 local function expire_stats(key, day)
   local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
+local function buckets_of(key)
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
 local function prune_histograms(kind, day, queue)
   local from = finite(try('hget', prefix .. 'config', 'histogram-history'), 7)
   local to = math.min(finite(try('hget', prefix .. 'config', 'stats-history'), 30), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
-    end
-    if #buckets > 0 then
+    keys[#keys + 1] = prefix .. 's:' .. kind .. ':' .. string.format('%d', (day - 86400 * age)) .. ':' .. queue
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
       do
-        local run, operation, key, list = call, 'hdel', key, buckets
+        local run, operation, key, list = call, 'hdel', keys[i], buckets
         for from = 1, #list, 1000 do
           run(operation, key, unpack(list, from, math.min(from + 999, #list)))
         end
       end
+    end
+    if left == 0 then
+      return
     end
   end
 end
@@ -915,11 +934,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1318,10 +1348,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end

@@ -1,19 +1,34 @@
 -- queues: how many jobs a queue has, by state. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [queue]
+-- ARGV     NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
---          {name, waiting, stalled, running, scheduled, depends, recurring, paused}
--- Errors   none
--- Cost     9 commands a queue, 3 for each due job
+--          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
+--          from: JSON {cursor, queues} of at most 200 queues, and a cursor, which is empty at the end
+-- Errors   Queues()
+-- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
+--          as waiting. All queues at once take 20 us each
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush ltrim publish rpush sismember time zadd
---          zcard
---          zcount zincrby zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember time
+--          zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
+--          zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -36,6 +51,16 @@ end
 
 
 
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
 
 
 
@@ -44,7 +69,68 @@ end
 
 
 
-local function bring_due(queue, recur, scheduled, limit)
+
+local budget = {due = 1000}
+local function size(queue, part)
+  do
+    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
+local seldom1
+
+local function counts(queue)
+  local due
+  repeat
+    local queue, part = queue, 'scheduled'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        due = n
+        break
+      end
+      due = default
+      break
+    end
+    due = nil
+  until true
+  if due > 0 then
+    due = seldom1('move_due', queue, due)
+  end
+  local stalled
+  repeat
+    local queue, part = queue, 'locks'
+    do
+      local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
+      local n = text and tonumber(text)
+      if n and n - n == 0 then
+        stalled = n
+        break
+      end
+      stalled = default
+      break
+    end
+    stalled = nil
+  until true
+  return cjson.encode({
+    name = queue,
+    waiting = size(queue, 'work') + due,
+    stalled = stalled,
+    running = size(queue, 'locks') - stalled,
+    scheduled = size(queue, 'scheduled') - due,
+    depends = size(queue, 'depends'),
+    recurring = size(queue, 'recur'),
+    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
+  })
+end
+seldom1 = function(which, ...)
+if which == 'move_due' then
+local queue, due = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -303,6 +389,7 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
     return
@@ -315,10 +402,9 @@ end
     move_scheduled(queue, limit)
   end
 end
-
-local function size(queue, part)
+local function count_until_now(queue, part)
   do
-    local text, default = try('zcard', prefix .. 'q:' .. queue .. '-' .. part), 0
+    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-' .. part, 0, stamp), 0
     local n = text and tonumber(text)
     if n and n - n == 0 then
       return n
@@ -326,32 +412,114 @@ local function size(queue, part)
     return default
   end
 end
-local function counts(queue)
-  if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 10000)
+  pcall(bring_due, queue, false, true, math.min(due, budget.due))
+  local left = count_until_now(queue, 'scheduled')
+  budget.due = budget.due - (due - left)
+  return left
+elseif which == 'counts_from' then
+local cursor = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-  local stalled
-  repeat
-    local text, default = try('zcount', prefix .. 'q:' .. queue .. '-locks', 0, stamp), 0
-    local n = text and tonumber(text)
-    if n and n - n == 0 then
-      stalled = n
-      break
-    end
-    stalled = default
-  until true
-  return cjson.encode({
-    name = queue,
-    waiting = size(queue, 'work'),
-    stalled = stalled,
-    running = size(queue, 'locks') - stalled,
-    scheduled = size(queue, 'scheduled'),
-    depends = size(queue, 'depends'),
-    recurring = size(queue, 'recur'),
-    paused = try('sismember', prefix .. 'paused_queues', queue) == 1,
-  })
+  return default
 end
-if ARGV[2] then
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function queues_of(key)
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset, wanted = after_cursor('Queues', list, place), 200 - #found
+      local some, scores = read_list(list, offset, wanted)
+      for i = 1, #some do
+        found[#found + 1] = counts(some[i])
+      end
+      if #some == wanted then
+        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
+        return found, last
+      end
+      letter, place = '', ''
+    end
+  end
+  return found, ''
+end
+end
+if ARGV[3] == 'from' then
+  local found, cursor = seldom1('counts_from', required('Queues', 'cursor', ARGV[4]))
+  return '{"cursor":' .. cjson.encode(cursor) .. ',"queues":' .. joined(found) .. '}'
+elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
@@ -361,15 +529,5 @@ end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
-do
-  local texts = all
-  if #texts == 0 then
-    return '[]'
-  elseif #texts == 1 then
-    return '[' .. texts[1] .. ']'
-  elseif #texts == 2 then
-    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
+return joined(all)
 

@@ -1,22 +1,24 @@
 -- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
--- too old or too many. Tells the jobs that wait for failed ones, as the script that fails a job does,
--- of failures by scripts that tell nobody. Of queues that are named, moves the jobs that have fallen
+-- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as the script that fails a job does,
+-- of failures by scripts that tell nobody, and releases the jobs that waited for a complete one which
+-- had too many of them for one call. Of queues that are named, moves the jobs that have fallen
 -- due, and those whose locks have ended, to where a pop would find them.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
--- Cost     3 commands when there is nothing to do, 4 more when jobs have failed; it ends at most 100
---          lives, and looks at 100 failed jobs. 3 more for each queue, '*' 3 more; it moves at most 100
+-- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
+--          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs, and
+--          releases 500. 3 more for each queue, '*' 3 more; it moves at most 100
 --          jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zcount
+--          ltrim publish rpush sadd scard set sismember smembers spop srem time zadd zcard zcount
 --          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
--- how many known queues come before those that it looks at.
+-- how many known queues, and tracked jobs, come before those that it looks at.
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -372,11 +374,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -509,6 +522,11 @@ end
 
 
 
+local releasable = math.huge
+
+
+
+
 local function groups_from(first)
   local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
   table.sort(groups)
@@ -630,11 +648,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -728,11 +757,22 @@ local function uncount_failure(queue, failure)
     end
   end
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -1307,6 +1347,11 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -1479,10 +1524,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -1610,6 +1661,188 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
+elseif which == 'release_rest' then
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function wake(queue)
+  local waiting = prefix .. 'x:idle:' .. queue
+  for i = 1, 2 * 100 do
+    local worker = (i <= 100 and try('zpopmin', waiting) or try('zpopmax', waiting))[1]
+    if not worker then
+      return
+    end
+    local idle = try('srem', prefix .. 'x:idle', worker) == 1
+    if idle and finite(try('publish', prefix .. ('x:wake:' .. worker), queue), 0) > 0 then
+      return true
+    end
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function release_some(jid, others, dependents)
+  local stuck = {}
+  for i = 1, #others do
+    local other = others[i]
+    local dependencies = prefix .. 'j:' .. other .. '-dependencies'
+    local ended = try('srem', dependencies, jid)
+    if type(ended) == 'table' then
+      stuck[#stuck + 1] = other
+    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
+      call('sadd', dependencies, jid)
+      stuck[#stuck + 1] = other
+    end
+  end
+  each_slice(call, 'sadd', dependents, stuck)
+end
+local function of_this_life(others, dependents)
+  if try('exists', dependents) == 0 then
+    return others
+  end
+  local found = {}
+  for i = 1, #others do
+    if try('sismember', dependents, others[i]) == 0 then
+      found[#found + 1] = others[i]
+    end
+  end
+  return found
+end
+  local rest, released = prefix .. 'x:rest', 0
+  releasable = math.min(releasable, 500)
+  while releasable > 0 do
+    local jid = try('zrange', rest, 0, 0)[1]
+    if not jid then
+      break
+    end
+    local dependents = prefix .. 'j:' .. jid .. '-dependents'
+    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
+    releasable, released = releasable - #others, released + #others
+    release_some(jid, of_this_life(others, dependents), dependents)
+    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
+      call('zrem', rest, jid)
+    end
+  end
+  return released
+elseif which == 'untrack_gone' then
+local limit = ...
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', prefix .. 'j:' .. jids[i]) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
 elseif which == 'move_due' then
 local queue, lost, recur, scheduled = ...
 local function write_first(...)
@@ -2219,6 +2452,11 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
 local function mark_exhausted(jid, queue, group, failure, cap)
   do
     local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
@@ -2391,10 +2629,16 @@ local function cancel_job(jid, job, how, count)
       until true
       do
         local jid, failure, count = jid, details, count
-        if type(failure.group) == 'string' then
-          try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = count_from(group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
           do
-            local group = failure.group
+            local group = group
             if call('exists', prefix .. 'f:' .. group) == 0 then
               try('srem', prefix .. 'failures', group)
             end
@@ -2746,8 +2990,12 @@ do
   end
 end
 local done = seldom1('end_lives', 100)
-if call('exists', prefix .. 'failures') == 1 then
-  done = done + sweep_failures()
+if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  if try('exists', prefix .. 'failures') == 1 then
+    done = done + sweep_failures()
+  end
+  seldom1('untrack_gone', 100)
+  done = done + seldom1('release_rest')
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})

@@ -1,9 +1,8 @@
 -- unfail.group: moves jobs of a failure group, the oldest failures first, each into its own queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, group, count, then pairs: retries, n; ttl, seconds; report, '1'
---          with report, what is in the group by mistake leaves it without being moved, and the count is
---          at most 500
+-- ARGV     NOW, group, count (at most 500), then pairs: retries, n; ttl, seconds; report, '1'
+--          with report, what is in the group by mistake leaves it without being moved
 -- Returns  how many were moved; with report, JSON {count, left: [[jid, code, why], ...], looked,
 --          total}: how many were moved, which were not, how many were looked at, and how many there were
 -- Errors   Unfail.group()
@@ -477,11 +476,14 @@ repeat
   group = nil
 until true
 local count = whole(area, 'count', ARGV[3])
+if count < 1 or count > 500 then
+  do
+    local area, message = area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3]
+    error(area .. '(): ' .. message)
+  end
+end
 local given = read_gift(area, 4, #ARGV)
 local function unfail_some()
-local function reject(area, message)
-  error(area .. '(): ' .. message)
-end
 local function drop_empty_group(group)
   if call('exists', prefix .. 'f:' .. group) == 0 then
     try('srem', prefix .. 'failures', group)
@@ -594,9 +596,6 @@ local function read_all_failed(jids)
   end
   return jobs
 end
-  if count < 1 or count > 500 then
-    reject(area, 'Arg "count" is not from 1 to 500: ' .. ARGV[3])
-  end
   local key = prefix .. 'f:' .. group
   local total = call('llen', key)
   local jids = call('lrange', key, -count, -1)

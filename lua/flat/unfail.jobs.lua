@@ -2,12 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...]}: how many were moved, and which were not
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were moved, which were not, and
+--          how many of the last ones the caller has to name again, because their groups are long
 -- Errors   Unfail.jobs() when none is named
--- Cost     4 commands, 4 a queue, 8 a job
+-- Cost     4 commands, 4 a queue, 11 a job
 -- Repeat   once
--- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange lrem ltrim publish
---          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+-- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -96,6 +97,8 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+
+
 
 
 
@@ -211,6 +214,25 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'count_from' then
+local group, failure, length = ...
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids = ...
+  local left = 300000
+  for i = 1, #jids do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+    end
+    if left < 0 and i > 1 then
+      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+    end
+  end
+  return jids, 0
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -503,7 +525,8 @@ end
 
 local last = 2 + whole('Unfail.jobs', 'n', ARGV[2])
 local given = read_gift('Unfail.jobs', 3, last)
-local jobs = seldom1('read_all_failed', seldom1('read_jids', 'Unfail.jobs', last + 1))
+local jids, rest = seldom1('within_reach', seldom1('read_jids', 'Unfail.jobs', last + 1))
+local jobs = seldom1('read_all_failed', jids)
 do
   local jobs, given = jobs, given
   local queues, jids = add_work(jobs), {}
@@ -596,11 +619,17 @@ do
 end
 for i = 1, #jobs do
   do
-    local jid, failure, count = jobs[i].jid, list_of(jobs[i].failure), 1
-    if type(failure.group) == 'string' then
-      try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+    local jid, failure, count = jobs[i].jid, list_of(jobs[i].failure)
+    local group = failure.group
+    if type(group) == 'string' then
+      local key = prefix .. 'f:' .. group
+      local length = count and 0 or finite(try('llen', key), 0)
+      if length >= 10000 then
+        count = seldom1('count_from', group, failure, length)
+      end
+      try('lrem', key, count or 0, jid)
       do
-        local group = failure.group
+        local group = group
         if call('exists', prefix .. 'f:' .. group) == 0 then
           try('srem', prefix .. 'failures', group)
         end
@@ -608,5 +637,5 @@ for i = 1, #jobs do
     end
   end
 end
-return report(#jobs)
+return report(#jobs, ',"rest":' .. rest)
 

@@ -4,7 +4,7 @@
 -- ARGV     NOW, queue, group [, count (25) [, pairs: retries, n; ttl, seconds]]
 -- Returns  how many were moved
 -- Errors   Unfail()
--- Cost     8 commands, 6 a job
+-- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
 --          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore

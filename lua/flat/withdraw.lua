@@ -63,6 +63,7 @@ local seldom1
 
 
 
+
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -122,6 +123,21 @@ end
     end
   end
   return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'canceled_with_options' then
 local jid, stored, how = ...
 local function write_first(...)
@@ -535,10 +551,16 @@ local function uncount_failure(queue, failure)
   end
 end
 local function leave_group(jid, failure, count)
-  if type(failure.group) == 'string' then
-    try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
     do
-      local group = failure.group
+      local group = group
       if call('exists', prefix .. 'f:' .. group) == 0 then
         try('srem', prefix .. 'failures', group)
       end
@@ -972,10 +994,16 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
         until true
         do
           local jid, failure, count = jid, details, count
-          if type(failure.group) == 'string' then
-            try('lrem', prefix .. 'f:' .. failure.group, count or 0, jid)
+          local group = failure.group
+          if type(group) == 'string' then
+            local key = prefix .. 'f:' .. group
+            local length = count and 0 or finite(try('llen', key), 0)
+            if length >= 10000 then
+              count = seldom1('count_from', group, failure, length)
+            end
+            try('lrem', key, count or 0, jid)
             do
-              local group = failure.group
+              local group = group
               if call('exists', prefix .. 'f:' .. group) == 0 then
                 try('srem', prefix .. 'failures', group)
               end

@@ -1,17 +1,21 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered']: the range of the list
---          that is wanted, negative ones counted from its end, '' for all
+-- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered' or '' [, cursor]]: the range
+--          of the list that is wanted, negative ones counted from its end, '' for all; or the cursor
+--          of the last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
 --          text registered of those that have registered: SEEN|STARTED|JSON;
+--          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
+--          is empty at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
 --          another worker has it; with 'held' it does not
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 with 'registered'; removes at most 1000 that were not
+-- Cost     2 commands, 2 for each worker, 3 with 'registered': all at once take 4 us each; removes at most 1000 that were not
 --          seen for max-worker-age
 -- Repeat   safe
--- Needs    del get hget hmget time zcount zrangebyscore zrem zrevrange zrevrangebyscore
+-- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -77,6 +81,7 @@ end
 
 
 
+
 local far = string.format('%.17g', (now + 8640000))
 local function forget(old)
 local function may_write(key)
@@ -133,15 +138,113 @@ if worker then
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
 end
-local all = call('zrevrange', prefix .. 'workers', first, last)
-for i = 1, #all do
-  local key = prefix .. 'w:' .. all[i] .. ':jobs'
-  all[i] = cjson.encode({
-    name = all[i],
+local function counts(name)
+  local key = prefix .. 'w:' .. name .. ':jobs'
+  return cjson.encode({
+    name = name,
     jobs = call('zcount', key, stamp, far),
     stalled = call('zcount', key, 0, stamp),
-    registered = ARGV[5] == 'registered' and registered(all[i]) or nil,
+    registered = ARGV[5] == 'registered' and registered(name) or nil,
   })
+end
+local function counts_from(cursor)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function joined(texts)
+  if #texts == 0 then
+    return '[]'
+  elseif #texts == 1 then
+    return '[' .. texts[1] .. ']'
+  elseif #texts == 2 then
+    return '[' .. texts[1] .. ',' .. texts[2] .. ']'
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+  local key = prefix .. 'workers'
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  for i = 1, #some do
+    some[i] = counts(some[i])
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"workers":' .. joined(some) .. '}'
+end
+if ARGV[6] then
+  return counts_from(ARGV[6])
+end
+local all = call('zrevrange', prefix .. 'workers', first, last)
+for i = 1, #all do
+  all[i] = counts(all[i])
 end
 do
   local texts = all

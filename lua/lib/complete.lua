@@ -16,6 +16,7 @@
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
 -- @include "lib/policies.lua"
+-- @include "lib/rest.lua"
 -- @include "lib/result.lua"
 -- @include "lib/sets.lua"
 -- @include "lib/settings.lua"
@@ -333,11 +334,11 @@ local function remembered(items) -- cold
   return kept
 end
 
--- Whether any of the jobs has dependents, or the key more exists.
+-- Whether any of the jobs has dependents, other jobs have some left, or the key more exists.
 local function any_dependents(items, more)
-  local keys = {more, unpack(items)}
+  local keys = {more, prefix .. 'x:rest', unpack(items)}
   for i = 1, #items do
-    keys[i + 1] = items[i].key .. '-dependents'
+    keys[i + 2] = items[i].key .. '-dependents'
   end
   return count_existing(keys) > 0
 end
@@ -357,6 +358,7 @@ local function announce(items, special)
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
+    release_rest()
   end
 end
 
@@ -370,7 +372,8 @@ local function complete(worker, items)
   local queues = by_queue(owned)
   local config = read_config(queues)
   local cap = history_cap(config[3])
-  -- Most jobs have no dependents, and none is tracked: one command finds that out.
+  -- Most jobs have no dependents, none is tracked, and none waits to be released: one command finds
+  -- that out.
   local special = any_dependents(owned, prefix .. 'tracked')
   for i = 1, #queues do
     unlock(queues[i].queue, queues[i].jids, queues[i].ran, worker)

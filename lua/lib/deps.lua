@@ -1,7 +1,6 @@
 -- Dependencies: a job waits in its queue's "depends" until the jobs it needs are complete.
 
 -- @include "lib/base.lua"
--- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/fair.lua"
 -- @include "lib/wake.lua"
@@ -92,21 +91,4 @@ local function free(jid, released) -- cold
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
-end
-
--- Releases the jobs that waited only for this one. Jobs that can't be moved keep waiting.
-local function release_dependents(jid) -- cold
-  local dependents, stuck = job_key(jid) .. '-dependents', {}
-  for _, other in ipairs(try('smembers', dependents)) do
-    local dependencies = job_key(other) .. '-dependencies'
-    local ended = try('srem', dependencies, jid)
-    if type(ended) == 'table' then
-      stuck[#stuck + 1] = other
-    elseif ended == 1 and call('scard', dependencies) == 0 and free(other, true) then
-      call('sadd', dependencies, jid)
-      stuck[#stuck + 1] = other
-    end
-  end
-  call('del', dependents)
-  each_slice(call, 'sadd', dependents, stuck)
 end

@@ -1,8 +1,6 @@
 -- A job as clients read it.
 
 -- @include "lib/base.lua"
--- @include "lib/clock.lua"
--- @include "lib/events.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/limits.lua"
@@ -93,37 +91,4 @@ local function job_json(job, tracked, more, newest)
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
     ',"history":' .. history .. relations ..
     (job[OPTIONS] and extra_members(jid, job[OPTIONS], job[STATE], job[TIME]) or '') .. (more or '') .. '}'
-end
-
--- The member of the JSON of a job that says when it is due, or ''.
-local function due_member(jid, queue, state) -- cold
-  local due
-  if state == 'depends' then
-    local job = try('hmget', job_key(jid), 'scheduled', 'x:undelayed')
-    due = not job[2] and job[1]
-  else
-    due = queue and try('zscore', queue_key(queue, 'scheduled'), jid)
-  end
-  due = finite(type(due) == 'string' and due, 0)
-  return due > 0 and ',"due":' .. exact(due) or ''
-end
-
--- The JSON of one job, or nil. With try, a key of another type counts as no job. When a job is due is
--- not for other clients: it has to be asked for.
-local function find_job(run, jid, asks_due)
-  local job = read_job(run, jid)
-  if job[JID] then
-    local state = job[STATE]
-    local waits = asks_due and (state == 'scheduled' or state == 'depends')
-    return job_json(job, is_tracked(jid), waits and due_member(jid, job[QUEUE], state))
-  end
-end
-
--- The JSON array of the jobs that exist.
-local function find_jobs(jids, first, asks_due)
-  local found = {}
-  for i = first, #jids do
-    found[#found + 1] = find_job(try, jids[i], asks_due)
-  end
-  return joined(found)
 end

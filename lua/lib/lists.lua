@@ -12,14 +12,13 @@
 -- The maximum number of jobs that one call shows or changes.
 local MAX_SHOWN = 500
 
-local PARTS = {
-  waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-  depends = 'depends', recurring = 'recur',
-}
-
 local function list_key(area, kind, name)
-  if PARTS[kind] then
-    return queue_key(named('Queue', 'queue', name), PARTS[kind])
+  local parts = {
+    waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+    depends = 'depends', recurring = 'recur',
+  }
+  if parts[kind] then
+    return queue_key(named('Queue', 'queue', name), parts[kind])
   elseif kind == 'failed' then
     return prefix .. 'f:' .. named(area, 'group', name)
   elseif kind == 'tagged' then

@@ -26,21 +26,35 @@ local function expire_stats(key, day)
   try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
 end
 
+-- The buckets of a histogram.
+local function buckets_of(key) -- cold
+  local buckets, fields = {}, try('hkeys', key)
+  for i = 1, #fields do
+    if string.find(fields[i], '^[smhd]%-?%d+$') then
+      buckets[#buckets + 1] = fields[i]
+    end
+  end
+  return buckets, #fields > 0
+end
+
 -- Removes the queue's histograms that are older than histogram-history, of days that still have
--- their summaries.
+-- their summaries. One that is without buckets was pruned, and with it all that are older.
 local function prune_histograms(kind, day, queue)
   local from = days_kept('histogram-history', DEFAULT_HISTOGRAM_HISTORY)
   local to = math.min(days_kept('stats-history', DEFAULT_STATS_HISTORY), from + 90)
+  local keys = {}
   for age = math.max(from, 0) + 1, to do
-    local key = stats_key(kind, day - 86400 * age, queue)
-    local buckets = {}
-    for _, field in ipairs(try('hkeys', key)) do
-      if string.find(field, '^[smhd]%-?%d+$') then
-        buckets[#buckets + 1] = field
-      end
+    keys[#keys + 1] = stats_key(kind, day - 86400 * age, queue)
+  end
+  local left = #keys > 0 and count_existing(keys) or 0
+  for i = 1, left > 0 and #keys or 0 do
+    local buckets, exists = buckets_of(keys[i])
+    if exists then
+      left = #buckets > 0 and left - 1 or 0
+      each_slice(call, 'hdel', keys[i], buckets)
     end
-    if #buckets > 0 then
-      each_slice(call, 'hdel', key, buckets)
+    if left == 0 then
+      return
     end
   end
 end

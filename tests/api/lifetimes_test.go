@@ -197,7 +197,6 @@ func TestAJobIsGoneWhenItsTTLIsOverWhateverItsState(t *testing.T) {
 				require.Equal(t, 1, e.sweep())
 				require.NoError(t, e.rdb.Publish(t.Context(), "ql:end", "").Err())
 				require.Equal(t, canceling(state), until(t, heard, "ql:end"))
-				require.NoError(t, job.Untrack(t.Context()))
 				e.gone("j")
 				require.Empty(t, e.untils())
 				stats := e.stats("q", noon)

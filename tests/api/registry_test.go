@@ -129,6 +129,6 @@ func TestCommandsThatAListOfWorkersCosts(t *testing.T) {
 	for i := range 1000 {
 		e.register(fmt.Sprint("w", i), 0, `{}`)
 	}
-	require.Equal(t, one+3*1000, cost())
-	require.Len(t, e.server.Commands(t, func() { e.register("first", 0, `{}`) }), 2, "and the time")
+	require.InDelta(t, one+3*1000, cost(), 20, "in three steps")
+	require.Len(t, e.server.Commands(t, func() { e.register("first", 0, `{}`) }), 3, "and the time")
 }

@@ -350,6 +350,9 @@ var refusals = []refusal{
 	{"tags|0|", `Tags(): Arg "count" not a number: `, nil},
 	{"tags|0|0", `Tags(): Arg "count" is 0`, nil},
 	{"workers||x", `Workers(): Arg "first" not a number: x`, nil},
+	{"workers|||||x", `Workers(): Arg "cursor" is no cursor: x`, nil},
+	{"queues||from", `Queues(): Arg "cursor" missing`, nil},
+	{"queues||from|kx", `Queues(): Arg "cursor" is no cursor: x`, nil},
 	{"workers||0|1.5", `Workers(): Arg "last" is not a whole number: 1.5`, nil},
 
 	{"finish|w1|complete|running|q|{}|2|result|{", `Finish(): Arg "result" missing or not JSON: {`, nil},

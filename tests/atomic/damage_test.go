@@ -91,6 +91,7 @@ var commands = []string{
 	"peek|200|a|10",
 	"jobs|200|scheduled|a",
 	"queues|200|a",
+	"queues|200||from|",
 	"overview|200|0|10|1|a|b",
 	"complete|30|parent|w1|a|{\"a\":1}",
 	"complete|30|in b|w1|b|{}",

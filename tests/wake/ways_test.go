@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -144,6 +145,14 @@ func ways() []way {
 			h.hold("p", "parent")(e)
 			e.put("q", "j", qless.DependsOn("parent"), qless.Delay(5*time.Second))
 		}, func(e *env) { must(e, h.job.Complete(e.t.Context())) }},
+		{"a sweep that releases what a complete job has left", func(e *env) {
+			h.hold("p", "parent")(e)
+			e.put("q", "j", qless.DependsOn("parent"))
+			ctx := e.t.Context()
+			must(e, e.rdb.Rename(ctx, e.Namespace()+"j:parent-dependents",
+				e.Namespace()+"x:rest:parent").Err())
+			must(e, e.rdb.ZAdd(ctx, e.Namespace()+"x:rest", redis.Z{Score: 1, Member: "parent"}).Err())
+		}, func(e *env) { must(e, errOf(e.Sweep(e.t.Context()))) }},
 		{"fail that frees a slot", h.full, func(e *env) { must(e, h.job.Fail(e.t.Context(), "g", "m")) }},
 		{"retry", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context()))) }},
 		{"retry with a delay", h.hold("q", "j"), func(e *env) { must(e, errOf(h.job.Retry(e.t.Context(), qless.Delay(soon)))) }},

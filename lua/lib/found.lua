@@ -1,0 +1,49 @@
+-- Reading jobs by their jids.
+
+-- @include "lib/base.lua"
+-- @include "lib/beside.lua"
+-- @include "lib/clock.lua"
+-- @include "lib/events.lua"
+-- @include "lib/jobs.lua"
+-- @include "lib/json.lua"
+
+-- The member of the JSON of a job that says when it is due, or ''.
+local function due_member(jid, queue, state) -- cold
+  local due
+  if state == 'depends' then
+    local job = try('hmget', job_key(jid), 'scheduled', 'x:undelayed')
+    due = not job[2] and job[1]
+  else
+    due = queue and try('zscore', queue_key(queue, 'scheduled'), jid)
+  end
+  due = finite(type(due) == 'string' and due, 0)
+  return due > 0 and ',"due":' .. exact(due) or ''
+end
+
+-- The JSON of one job, or nil. With try, a key of another type counts as no job. When a job is due is
+-- not for other clients, nor is large data beside it: it has to be asked for.
+local function find_job(run, jid, asks_due)
+  local job = read_job(run, jid)
+  if not job[JID] then
+    return
+  elseif not asks_due then
+    return job_json(job, is_tracked(jid))
+  end
+  local state, more = job[STATE], set_beside(job)
+  if state == 'scheduled' or state == 'depends' then
+    more = more .. due_member(jid, job[QUEUE], state)
+  end
+  return job_json(job, is_tracked(jid), more)
+end
+
+-- The JSON array of the jobs that exist, or with asks_due a reply with large data.
+local function find_jobs(jids, first, asks_due)
+  local found = {}
+  for i = first, #jids do
+    if large.bytes >= MAX_LARGE then
+      return with_large(joined(found), array({unpack(jids, i)}))
+    end
+    found[#found + 1] = find_job(try, jids[i], asks_due)
+  end
+  return with_large(joined(found), '')
+end

@@ -1,0 +1,25 @@
+-- The tracked jobs. A job that is gone stays among them: the scripts of other clients list it as
+-- expired until somebody untracks it. So that they do not become more and more, those that track jobs
+-- with Go, and sweeps, drop some.
+
+-- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
+
+-- Drops the jobs that are gone among some of the tracked ones. The next call looks at those that
+-- follow: x:sweep has how many precede them.
+local function untrack_gone(limit) -- cold
+  local tracked, sweep = prefix .. 'tracked', prefix .. 'x:sweep'
+  local from, gone = finite(try('hget', sweep, 'tracked'), 0), {}
+  local jids = try('zrange', tracked, from, from + limit - 1)
+  for i = 1, #jids do
+    if call('exists', job_key(jids[i])) == 0 then
+      gone[#gone + 1] = jids[i]
+    end
+  end
+  each_slice(try, 'zrem', tracked, gone)
+  if #jids == limit then
+    try('hset', sweep, 'tracked', from + limit - #gone)
+  elseif from > 0 then
+    try('hdel', sweep, 'tracked')
+  end
+end

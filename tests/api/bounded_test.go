@@ -1,0 +1,574 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/internal/testkit/scripts"
+)
+
+// Other clients wait while the server runs a script. These tests run commands at sizes that would
+// make a single script long, and count what each script does.
+
+// scriptsOf returns the commands that each script ran during a function.
+func (e *env) scriptsOf(run func()) [][]testkit.Monitored {
+	e.t.Helper()
+	var ran [][]testkit.Monitored
+	for _, command := range e.server.Monitored(e.t, run) {
+		switch {
+		case strings.HasPrefix(strings.ToLower(command.Words[0]), "eval"):
+			ran = append(ran, nil)
+		case command.Caller == "lua":
+			ran[len(ran)-1] = append(ran[len(ran)-1], command)
+		}
+	}
+	return slices.DeleteFunc(ran, func(script []testkit.Monitored) bool {
+		return len(script) == 0 // the server did not know it, and was sent its text next
+	})
+}
+
+// requireShort requires that no script of a function runs more commands than a limit.
+func (e *env) requireShort(limit int, run func()) {
+	e.t.Helper()
+	for _, script := range e.scriptsOf(run) {
+		require.LessOrEqual(e.t, len(script), limit)
+	}
+}
+
+// failGroup fails jobs in a group, as they are found after a long time.
+func (e *env) failGroup(count int, group string) []string {
+	e.t.Helper()
+	pipe, failed := e.rdb.Pipeline(), make([]string, count)
+	for i := range failed {
+		jid := fmt.Sprintf("%s-%06d", group, i)
+		failed[i] = jid
+		pipe.HSet(e.t.Context(), "ql:j:"+jid, "jid", jid, "klass", "K", "queue", "q", "state", "failed",
+			"priority", "0", "retries", "5", "remaining", "5", "data", "{}", "tags", "[]", "worker", "",
+			"failure", fmt.Sprintf(`{"group":%q,"message":"m","when":%d,"worker":"w"}`, group,
+				noon.Unix()-int64(count)+int64(i)))
+		pipe.LPush(e.t.Context(), "ql:f:"+group, jid)
+	}
+	pipe.SAdd(e.t.Context(), "ql:failures", group)
+	require.NoError(e.t, errOf(pipe.Exec(e.t.Context())))
+	return failed
+}
+
+func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
+	for what, unfail := range map[string]func(e *env, count int) (int, error){
+		"into a queue": func(e *env, count int) (int, error) {
+			return e.Queue("q").Unfail(e.t.Context(), "g", count)
+		},
+		"into their own queues": func(e *env, count int) (int, error) {
+			return e.Unfail(e.t.Context(), "g", count, qless.Retries(7))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			failed := e.failGroup(1300, "g")
+			e.requireShort(500*8+20, func() {
+				moved, err := unfail(e, 1200)
+				require.NoError(t, err)
+				require.Equal(t, 1200, moved)
+			})
+			require.Equal(t, 1200, e.counts("q").Waiting)
+			require.Equal(t, qless.StateWaiting, e.job(failed[1199]).State, "oldest failures first")
+			require.Equal(t, qless.StateFailed, e.job(failed[1200]).State)
+
+			moved, err := unfail(e, 5000)
+			require.NoError(t, err)
+			require.Equal(t, 100, moved)
+			require.Empty(t, e.rdb.SMembers(t.Context(), "ql:failures").Val())
+		})
+	}
+}
+
+// Jobs that fail again are not put back for ever.
+func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
+	e := newEnv(t)
+	e.failGroup(1300, "g")
+	steps := 0
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "unfail.group" {
+			steps++
+			e.failGroup(500, "g")
+		}
+	}))
+	moved, err := client.Unfail(t.Context(), "g", 1_000_000)
+	require.NoError(t, err)
+	require.Equal(t, 1800, moved) // the first step, and the group as it was after it
+	require.Equal(t, 4, steps)
+}
+
+// A script of somebody else's may be long. What the server refuses meanwhile never ran.
+func TestABusyServerIsAskedAgain(t *testing.T) {
+	e := newEnv(t)
+	require.NoError(t, errOf(e.Queue("q").Put(t.Context(), "K", nil)))
+	allow := e.server.Refuse(t, "BUSY")
+	t.Cleanup(func() { allow() })
+	requireCode(t, qless.ErrUnavailable, errOf(e.Queue("q").Pop(t.Context(), 1)))
+
+	popped := make(chan error, 1)
+	ctx := t.Context()
+	go func() {
+		for {
+			err := errOf(e.Queue("q").Pop(ctx, 1))
+			if ctx.Err() != nil || !errors.Is(err, qless.ErrUnavailable) {
+				popped <- err
+				return
+			}
+		}
+	}()
+	allow()
+	allow = func() {}
+	require.NoError(t, testkit.Soon(t, "a pop", popped))
+}
+
+func TestTheFirstJobOfADayLooksAtFewHistograms(t *testing.T) {
+	e := newEnv(t)
+	hkeys := func() int {
+		count := 0
+		for _, name := range e.server.Commands(t, func() {
+			e.put("q")
+			require.NoError(t, e.pop("q").Complete(t.Context()))
+		}) {
+			if name == "hkeys" {
+				count++
+			}
+		}
+		return count
+	}
+	require.Zero(t, hkeys(), "of a new queue")
+	for range 29 {
+		e.clock.Advance(24 * time.Hour)
+		require.LessOrEqual(t, hkeys(), 4)
+	}
+	e.clock.Advance(3 * 24 * time.Hour)
+	require.LessOrEqual(t, hkeys(), 2*(3+2))
+	for age, hasBuckets := range map[int]bool{3: true, 7: true, 8: false, 9: false, 20: false} {
+		day := e.clock.Now().Add(-time.Duration(age) * 24 * time.Hour)
+		stats, err := e.Queue("q").Stats(t.Context(), day)
+		require.NoError(t, err)
+		if age != 1 && age != 2 {
+			require.Equal(t, 1, stats.Run.Count, age)
+		}
+		key := fmt.Sprintf("ql:s:run:%d:q", day.Unix()-day.Unix()%86400)
+		require.Equal(t, hasBuckets, e.rdb.HExists(t.Context(), key, "s0").Val(), age)
+	}
+}
+
+func TestTrackedJobsThatAreGoneDoNotBecomeMoreAndMore(t *testing.T) {
+	for what, track := range map[string]func(e *env, jid string) error{
+		"a job":     func(e *env, jid string) error { return e.job(jid).Track(e.t.Context()) },
+		"many jobs": func(e *env, jid string) error { return errOf(e.Bulk(jid).Track(e.t.Context())) },
+		"a sweep": func(e *env, jid string) error {
+			if err := e.rdb.ZAdd(e.t.Context(), "ql:tracked", zmember(1, jid)).Err(); err != nil {
+				return err
+			}
+			return errOf(e.Sweep(e.t.Context()))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			for i := range 30 {
+				jid := e.put("q", qless.JID(fmt.Sprintf("kept%02d", i)))
+				require.NoError(t, e.job(jid).Track(t.Context()))
+			}
+			for i := range 100 {
+				jid := e.put("q", qless.JID(fmt.Sprintf("gone%02d", i)))
+				e.requireShort(40, func() { require.NoError(t, track(e, jid)) })
+				require.NoError(t, e.Cancel(t.Context(), jid))
+			}
+			tracked, err := e.Tracked(t.Context(), qless.Range{Limit: -1})
+			require.NoError(t, err)
+			require.Subset(t, tracked.Items, []string{"kept00", "kept29"})
+			require.Less(t, tracked.Total, 30+60)
+		})
+	}
+}
+
+func TestJobsThatAreGoneCanBeUntrackedTogether(t *testing.T) {
+	e := newEnv(t)
+	for _, jid := range []string{"a", "b", "c"} {
+		require.NoError(t, e.job(e.put("q", qless.JID(jid))).Track(t.Context()))
+	}
+	require.NoError(t, e.Cancel(t.Context(), "a", "c"))
+	r, err := e.Bulk("a", "b", "c", "d").Untrack(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, r.Count)
+	require.Equal(t, qless.CodeNotFound, r.Errors["d"].Code)
+	require.Empty(t, e.rdb.ZRange(t.Context(), "ql:tracked", 0, -1).Val())
+}
+
+func TestALongListOfJidsIsReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	pipe := e.rdb.Pipeline()
+	for i := range 12_000 {
+		pipe.ZAdd(t.Context(), "ql:tracked", zmember(float64(i), fmt.Sprintf("j%05d", i)))
+	}
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	for _, c := range []struct {
+		part          qless.Range
+		scripts, want int
+	}{{qless.Range{}, 1, 25}, {qless.Range{Limit: -1}, 3, 12_000}, {qless.Range{Offset: 1500, Limit: 10_000}, 2, 10_000}} {
+		scripts := e.scriptsOf(func() {
+			tracked, err := e.Tracked(t.Context(), c.part)
+			require.NoError(t, err)
+			require.Equal(t, 12_000, tracked.Total)
+			require.Len(t, tracked.Items, c.want)
+			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset), tracked.Items[0])
+			require.Equal(t, fmt.Sprintf("j%05d", c.part.Offset+c.want-1), tracked.Items[c.want-1])
+		})
+		require.Len(t, scripts, c.scripts)
+	}
+}
+
+// A base is a running job on which others depend.
+func (e *env) base(dependents int) (job *qless.Job, others []string) {
+	e.t.Helper()
+	base, specs := e.put("base", qless.JID("base")), make([]qless.JobSpec, dependents)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base)}}
+	}
+	others, err := e.Queue("q").PutMany(e.t.Context(), specs)
+	require.NoError(e.t, err)
+	return e.pop("base"), others
+}
+
+// completions are the ways in which Go completes a job.
+var completions = map[string]func(e *env, job *qless.Job) error{
+	"complete": func(e *env, job *qless.Job) error { return job.Complete(e.t.Context()) },
+	"complete many": func(e *env, job *qless.Job) error {
+		return e.Queue(job.Queue).CompleteMany(e.t.Context(), job.JID)[0]
+	},
+	"end": func(e *env, job *qless.Job) error {
+		return errOf(e.End(e.t.Context(), job.JID, qless.End{State: qless.StateComplete}))
+	},
+}
+
+func TestDependentsAreReleasedInSteps(t *testing.T) {
+	for what, complete := range completions {
+		for later, releaseMore := range map[string]func(e *env) error{
+			"a sweep": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
+			"another completion": func(e *env) error {
+				e.put("more")
+				return complete(e, e.pop("more"))
+			},
+			"a client of another language": func(e *env) error {
+				e.put("more")
+				job := e.pop("more")
+				return errOf(scripts.RunDropIn(e.t.Context(), e.rdb, "complete", scripts.Time(e.clock.Now()),
+					job.JID, "w1", "more", "{}"))
+			},
+			"a worker that says that it runs": func(e *env) error {
+				return errOf(e.Run(e.t.Context(), "worker.register", "", "w2", "1", "{}"))
+			},
+		} {
+			t.Run(what+", then "+later, func(t *testing.T) {
+				e := newEnv(t)
+				job, _ := e.base(1300)
+				e.requireShort(500*8+40, func() { require.NoError(t, complete(e, job)) })
+				require.Equal(t, 500, e.counts("q").Waiting)
+				for _, waiting := range []int{1000, 1300, 1300} {
+					e.requireShort(500*8+40, func() { require.NoError(t, releaseMore(e)) })
+					require.Equal(t, waiting, e.counts("q").Waiting)
+				}
+				require.Zero(t, e.counts("q").Depends)
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+			})
+		}
+	}
+}
+
+// What other clients do meanwhile to jobs that are to be released.
+func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
+	e := newEnv(t)
+	job, others := e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	var left []string
+	for _, jid := range others {
+		if e.rdb.SIsMember(t.Context(), "ql:x:rest:base", jid).Val() {
+			left = append(left, jid)
+		}
+	}
+	require.Len(t, left, 700)
+	require.NoError(t, e.Cancel(t.Context(), left[0]))
+	require.NoError(t, e.job(left[1]).Undepend(t.Context(), "base"))
+	require.NoError(t, e.job(left[2]).Depend(t.Context(), e.put("other", qless.JID("second"))))
+	e.put("base", qless.JID("base"))
+	require.NoError(t, e.job(left[3]).Depend(t.Context(), "base"))
+	for range 3 {
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	require.Equal(t, qless.StateWaiting, e.job(left[1]).State)
+	require.Equal(t, []string{"second"}, e.job(left[2]).Dependencies)
+	require.Equal(t, []string{"base"}, e.job(left[3]).Dependencies)
+	require.Equal(t, qless.StateDepends, e.job(left[3]).State)
+	counts := e.counts("q")
+	require.Equal(t, [2]int{1197, 2}, [2]int{counts.Waiting, counts.Depends})
+	require.NoError(t, e.pop("base").Complete(t.Context()))
+	require.NoError(t, e.pop("other").Complete(t.Context()))
+	require.Equal(t, 1199, e.counts("q").Waiting)
+}
+
+// Two lives of a job that end before the dependents of the first are released.
+func TestTwoLivesWithManyDependents(t *testing.T) {
+	e := newEnv(t)
+	job, _ := e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	job, _ = e.base(1200)
+	require.NoError(t, job.Complete(t.Context()))
+	for range 5 {
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	require.Equal(t, 2400, e.counts("q").Waiting)
+	require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+}
+
+// passedOver returns how many jobs of failure groups a script has passed over at most.
+func passedOver(script []testkit.Monitored, length int) int {
+	count := 0
+	for _, command := range script {
+		if strings.EqualFold(command.Words[0], "lrem") {
+			count += length
+		}
+	}
+	return count
+}
+
+func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
+	const length = 200_000
+	for what, do := range map[string]func(b *qless.Bulk) (qless.BulkResult, error){
+		"cancel": func(b *qless.Bulk) (qless.BulkResult, error) { return b.Cancel(t.Context()) },
+		"move":   func(b *qless.Bulk) (qless.BulkResult, error) { return b.Move(t.Context(), "q") },
+		"retry":  func(b *qless.Bulk) (qless.BulkResult, error) { return b.Retry(t.Context()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			failed := e.failGroup(40, "g")
+			pad := make([]any, 10_000)
+			for i := range length / len(pad) {
+				for k := range pad {
+					pad[k] = fmt.Sprint("pad", i, "-", k)
+				}
+				require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", pad...).Err())
+			}
+			scripts := e.scriptsOf(func() {
+				r, err := do(e.Bulk(failed...))
+				require.NoError(t, err)
+				require.Equal(t, len(failed), r.Count)
+				require.Zero(t, r.Left)
+			})
+			for _, script := range scripts {
+				require.LessOrEqual(t, passedOver(script, length/2), 300_000)
+			}
+			require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+		})
+	}
+}
+
+// A job is looked for from the end of its group that is nearer.
+func TestAJobIsTakenOutOfItsLongGroupFromTheNearerEnd(t *testing.T) {
+	e := newEnv(t)
+	failed := e.failGroup(12_000, "g")
+	for jid, count := range map[string]string{
+		failed[0]: "-1", failed[4000]: "-1", failed[9000]: "1", failed[11_999]: "1",
+	} {
+		scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), jid)) })
+		require.Contains(t, scripts[0], testkit.Monitored{
+			Caller: "lua", Words: []string{"lrem", "ql:f:g", count, jid},
+		})
+	}
+	require.Equal(t, int64(11_996), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+}
+
+func TestManyQueuesAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	for i := range 450 {
+		name := fmt.Sprintf("q%03d", i)
+		want = append(want, name)
+		key, since := "ql:queues", float64(i/7) // several were first seen at the same time
+		if i >= 430 {
+			key = "ql:x:queues"
+		}
+		require.NoError(t, e.rdb.ZAdd(t.Context(), key, zmember(since, name)).Err())
+	}
+	var queues []qless.QueueCounts
+	e.requireShort(200*9+20, func() {
+		var err error
+		queues, err = e.Queues(t.Context())
+		require.NoError(t, err)
+	})
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
+	}
+	require.Equal(t, want, names)
+	require.NoError(t, e.rdb.Del(t.Context(), "ql:queues").Err())
+	queues, err := e.Queues(t.Context())
+	require.NoError(t, err)
+	require.Len(t, queues, 20)
+}
+
+func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
+	e := newEnv(t)
+	for q := range 3 {
+		var specs []qless.JobSpec
+		for range 800 {
+			specs = append(specs, qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}})
+		}
+		require.NoError(t, errOf(e.Queue(fmt.Sprint("q", q)).PutMany(t.Context(), specs)))
+		e.put(fmt.Sprint("q", q), qless.Delay(time.Hour))
+	}
+	e.clock.Advance(time.Minute)
+	for range 2 {
+		e.requireShort(1000*5+100, func() {
+			queues, err := e.Queues(t.Context())
+			require.NoError(t, err)
+			for i, q := range queues {
+				require.Equal(t, qless.QueueCounts{Name: fmt.Sprint("q", i), Waiting: 800, Scheduled: 1}, q)
+			}
+		})
+	}
+	require.Len(t, e.pops("q2", 800), 800)
+}
+
+func TestManyWorkersAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	pipe := e.rdb.Pipeline()
+	for i := range 1200 {
+		name := fmt.Sprintf("w%04d", i)
+		want = append(want, name)
+		pipe.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()-1200+int64(i)), name))
+	}
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	slices.Reverse(want)
+	names := func(client *qless.Client) (all []string) {
+		workers, err := client.Workers(t.Context())
+		require.NoError(t, err)
+		for _, w := range workers {
+			all = append(all, w.Name)
+		}
+		return all
+	}
+	e.requireShort(500*3+20, func() { require.Equal(t, want, names(e.Client)) })
+
+	// One that is seen meanwhile is neither missed nor listed twice.
+	seen := 0
+	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) {
+		seen++
+		if seen == 1 {
+			for _, name := range []string{"w0000", "w0700"} {
+				require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), name)).Err())
+			}
+		}
+	}))
+	again := names(client)
+	require.Equal(t, []string{"w0700", "w0000", "w1199"}, again[:3])
+	require.ElementsMatch(t, want, again)
+}
+
+// putLarge puts jobs, each third of which has a megabyte of data, and returns their data.
+func (e *env) putLarge(count int) map[string]string {
+	e.t.Helper()
+	want := map[string]string{}
+	for i := range count {
+		jid, data := fmt.Sprintf("j%02d", i), `"small"`
+		if i%3 == 0 {
+			data = `"` + strings.Repeat("é\\u0001", 100_000) + strings.Repeat("x", 300_000+i) + `"`
+		}
+		require.NoError(e.t, errOf(e.Queue("q").Put(e.t.Context(), "K", raw(data), qless.JID(jid))))
+		want[jid] = data
+	}
+	return want
+}
+
+func TestLargeDataIsReadInSteps(t *testing.T) {
+	for what, read := range map[string]func(e *env) ([]*qless.Job, error){
+		"pop":  func(e *env) ([]*qless.Job, error) { return e.Queue("q").Pop(t.Context(), 25) },
+		"peek": func(e *env) ([]*qless.Job, error) { return e.Queue("q").Peek(t.Context(), 25) },
+		"jobs": func(e *env) ([]*qless.Job, error) {
+			var all []string
+			for i := range 20 {
+				all = append(all, fmt.Sprintf("j%02d", i))
+			}
+			return e.Jobs(t.Context(), all...)
+		},
+		"job": func(e *env) (jobs []*qless.Job, err error) {
+			for i := range 20 {
+				jobs = append(jobs, e.job(fmt.Sprintf("j%02d", i)))
+			}
+			return jobs, nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			want := e.putLarge(20)
+			var jobs []*qless.Job
+			for _, script := range e.scriptsOf(func() {
+				var err error
+				jobs, err = read(e)
+				require.NoError(t, err)
+			}) {
+				bytes := 0
+				for _, command := range script {
+					if strings.EqualFold(command.Words[0], "hmget") && slices.Contains(command.Words, "data") {
+						bytes += len(want[strings.TrimPrefix(command.Words[1], "ql:j:")])
+					}
+				}
+				require.LessOrEqual(t, bytes, 3<<20)
+			}
+			require.Len(t, jobs, 20)
+			for i, job := range jobs {
+				require.Equal(t, fmt.Sprintf("j%02d", i), job.JID)
+				require.Equal(t, want[job.JID], string(job.Data))
+			}
+		})
+	}
+}
+
+func TestAPopOfManyGoesInSteps(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 1200)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K"}
+	}
+	want, err := e.Queue("q").PutMany(t.Context(), specs)
+	require.NoError(t, err)
+	e.requireShort(500*6+30, func() { require.Len(t, e.pops("q", 2000), len(want)) })
+	e.requireShort(500*5+20, func() {
+		jobs, err := e.Jobs(t.Context(), want...)
+		require.NoError(t, err)
+		require.Len(t, jobs, len(want))
+		require.True(t, slices.Equal(want, jids(jobs)))
+	})
+	require.Empty(t, e.pops("q", 2000))
+}
+
+// A pop that fails on its way has popped jobs, which it returns.
+func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 700)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K"}
+	}
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+	jobs, err := client.Queue("q").Pop(ctx, 700)
+	require.NoError(t, err)
+	require.Len(t, jobs, 500)
+	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
+}
