@@ -58,8 +58,8 @@ func (l *workerLog) cantWake(queues []string, err error) {
 }
 
 func (l *workerLog) tooManyQueues(matched int) {
-	l.logger.Warn("qless: the patterns match more queues than a worker asks; "+
-		"those that have jobs are preferred", "queues", matched, "asked", maxReserve)
+	l.logger.Warn("qless: the patterns match more queues than a worker asks at once; "+
+		"those that have jobs come first, the others in turns", "queues", matched, "asked", maxReserve)
 }
 
 // Jobs and their locks.
