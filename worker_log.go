@@ -43,6 +43,12 @@ func (l *workerLog) serverAway(err error) {
 	l.logger.Warn("qless: the server does not answer", "error", err)
 }
 
+func (l *workerLog) answerLost(asked, next int, err error) {
+	l.logger.Warn("qless: no answer to a question for jobs: fewer are asked for at once",
+		"asked", asked, "next", next, "error", err, "hint", "if the answer was too long for the "+
+			"client's ReadTimeout, raise that, or lower the concurrency or the size of the data")
+}
+
 func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
 
 func (l *workerLog) cantListen(err error) {

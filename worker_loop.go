@@ -22,6 +22,7 @@ type workLoop struct {
 	// Used only by the goroutine of run.
 	reservation reservation
 	lookup      queueLookup
+	appetite    appetite
 	alarm       *time.Timer     // fires when to ask again at the latest
 	failures    int             // consecutive exchanges that failed
 	notBefore   time.Time       // after a failure, no exchange before this
@@ -115,6 +116,7 @@ func (l *workLoop) next() exchange {
 		if e.room > 0 || l.plenty {
 			e.ahead = load.ahead
 		}
+		l.appetite.limit(&e)
 	}
 	if e.isAnything() {
 		w.health.asks()
@@ -270,6 +272,8 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	var got reserved
 	if err == nil {
 		got, err = l.w.client.decodeReserved(reply)
+	} else {
+		l.appetite.failed(e.wants(), err, l.w.log)
 	}
 	if err != nil {
 		l.stranded = !l.w.named
@@ -285,6 +289,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.idle = e.room > 0 && got.wait > 0
 	l.mu.Unlock()
 	l.plenty = len(got.jobs) >= e.wants()
+	l.appetite.heard(len(got.jobs))
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
