@@ -134,8 +134,10 @@ func (r *receiversRelay) Remove(_ context.Context, channels ...string) error {
 
 func (r *receiversRelay) tell(channel, message string) {
 	switch {
-	case channel == "" || channel == r.client.prefix+channelListen:
+	case channel == "":
 		r.wakeAll()
+	case channel == r.client.prefix+channelListen:
+		r.listens()
 	case message != "":
 		event := r.client.decodeEvent(channel, message)
 		if event.Kind == EventPut || event.Kind == EventAdvanced {

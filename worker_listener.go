@@ -112,7 +112,7 @@ func (l *listener) receive(events *Events) {
 			}
 		case eventSubscribed:
 			l.jobsReady()
-			l.wakeAll()
+			l.listens()
 		case EventLockLost:
 			if event.channel != channelLog {
 				l.locks.suspect(event.JID, ErrLockLost)
