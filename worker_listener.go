@@ -18,6 +18,9 @@ const (
 	channelMore   = "x:log" // what other clients' scripts do not publish
 )
 
+// listenBuffer is how many events may wait for the listener, which is quick.
+const listenBuffer = 16
+
 // wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
 // that name has schedules look more often than they need to.
 const wakeClock = "clock"
@@ -60,7 +63,7 @@ func (l *listener) run(ctx context.Context) {
 		channels = append(channels, prefix+channelQueues)
 	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		events, err := l.client.subscribe(ctx, channels)
+		events, err := l.client.subscribe(ctx, channels, listenBuffer)
 		if err == nil {
 			attempt = 0
 			l.subscribed(events)
