@@ -85,7 +85,7 @@ type Events struct {
 // The server disconnects a reader that falls too far behind; the reader receives an [EventGap] when
 // it is connected again.
 func (c *Client) Events(ctx context.Context) (*Events, error) {
-	return c.subscribe(ctx, c.eventChannels())
+	return c.subscribe(ctx, c.eventChannels(), 256)
 }
 
 // eventChannels returns the channels that Events subscribes to.
@@ -101,13 +101,15 @@ func (c *Client) eventChannels() []string {
 	return append(channels, c.prefix+channelMore)
 }
 
-func (c *Client) subscribe(ctx context.Context, channels []string) (*Events, error) {
+// subscribe subscribes to channels. The buffer is how many events may wait for a slow reader.
+func (c *Client) subscribe(ctx context.Context, channels []string, buffer int) (*Events, error) {
 	sent := time.Now()
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
 		Backoff: redisx.WhileAway,
 		Broken: func(err error) {
 			c.logger.Warn("qless: the subscription to events broke", "error", err)
 		},
+		Buffer:   buffer,
 		Channels: channels,
 		Decode:   c.decodeNotice,
 	})

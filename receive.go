@@ -126,7 +126,7 @@ func (c *ReceiveConfig) check() error {
 		if err := checkName("receive", "queue name", queue); err != nil {
 			return err
 		}
-		if isPattern(queue) {
+		if pattern := newQueuePattern(queue); pattern.excludes || !pattern.isName() {
 			return invalid("receive", "", "ReceiveConfig.Queues has a pattern: %q", queue)
 		}
 	}

@@ -134,8 +134,10 @@ func (r *receiversRelay) Remove(_ context.Context, channels ...string) error {
 
 func (r *receiversRelay) tell(channel, message string) {
 	switch {
-	case channel == "" || channel == r.client.prefix+channelListen:
+	case channel == "":
 		r.wakeAll()
+	case channel == r.client.prefix+channelListen:
+		r.listens()
 	case message != "":
 		event := r.client.decodeEvent(channel, message)
 		if event.Kind == EventPut || event.Kind == EventAdvanced {
@@ -174,6 +176,7 @@ type receiver struct {
 
 	// Used only by the goroutine of run.
 	reservation reservation
+	appetite    appetite
 	alarm       *time.Timer // fires when to ask again at the latest, or to end
 	idle        bool        // the server counts it among the idle workers, or may do so
 	failures    int         // consecutive exchanges that failed
@@ -416,6 +419,7 @@ func (r *receiver) next() exchange {
 		e.leave = r.idle
 	case r.ready:
 		e.room = min(r.want, maxReserve)
+		r.appetite.limit(&e)
 		r.ready = false
 		for _, call := range r.waiting() {
 			call.asked = true
@@ -473,6 +477,8 @@ func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) er
 	var got reserved
 	if err == nil {
 		got, err = r.client.decodeReserved(reply)
+	} else {
+		r.appetite.failed(e.room, err, r.log)
 	}
 	if err != nil {
 		r.idle = r.idle || e.room > 0 // perhaps
@@ -480,6 +486,7 @@ func (r *receiver) reserved(reply any, err error, sent time.Time, e exchange) er
 	}
 	r.reservation.cursor, r.reservation.claim = got.cursor, got.claim
 	r.idle = e.room > 0 && got.wait > 0
+	r.appetite.heard(len(got.jobs))
 	jobs := make([]*Job, len(got.jobs))
 	for i, reserved := range got.jobs {
 		jobs[i] = reserved.job

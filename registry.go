@@ -2,7 +2,6 @@ package qless
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,9 +48,7 @@ func (i WorkerInfo) TakesFrom(queue string) bool {
 	if i.Paused || i.Stopping {
 		return false
 	}
-	r := reservation{patterns: i.Queues}
-	r.resolve([]string{queue})
-	return slices.Contains(r.queues, queue)
+	return newQueuePatterns(i.Queues).find(queue) >= 0
 }
 
 // parseWorkerInfo reads what the registry has of a worker. It returns nil if that is nothing, or

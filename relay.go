@@ -4,15 +4,24 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go/internal/redisx"
 )
 
 // relays is how many workers of a namespace should relay.
 const relays = 2
+
+// relayLease is how long a relay that begins or ends keeps others from doing so. By then, the server
+// has counted it.
+const relayLease = 2 * time.Second
+
+// keyRelay is held by the relay that begins or ends.
+const keyRelay = "x:relay"
 
 // A relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
 // nobody, if it is told to. Two in a namespace are, so that one hears what the other misses while
@@ -22,10 +31,14 @@ type relay struct {
 	log    *workerLog
 	due    signal // there is something to relay, or relaying is to begin or end
 
+	contested int // consecutive times that another one was about to begin; used only by run
+
 	mu           sync.Mutex
 	subscription channels        // nil before there is one
 	relaying     bool            // it listens for jobs of other clients
 	change       int             // 1: begin relaying; -1: end it
+	claimed      time.Time       // when it got the lease to begin with; zero if it is not beginning
+	isCounted    bool            // the server counts it, or it does not begin: others may
 	wakeAny      bool            // it may have missed some
 	wakeQueues   map[string]bool // queues whose new jobs woke no worker
 }
@@ -54,8 +67,7 @@ func (r *relay) isRelaying() bool {
 	return r.relaying
 }
 
-// needRelays has it begin to relay if too few do, and stop if too many do. It stops at random, so
-// that not all of them stop at once.
+// needRelays has it begin to relay if too few do, and stop if too many do.
 func (r *relay) needRelays(there int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +75,7 @@ func (r *relay) needRelays(there int) {
 	case r.subscription == nil:
 	case !r.relaying && there < relays:
 		r.change = 1
-	case r.relaying && there > relays && rand.IntN(there) < there-relays:
+	case r.relaying && there > relays:
 		r.change = -1
 	}
 	if r.change != 0 {
@@ -80,6 +92,14 @@ func (r *relay) heard(event Event) {
 	r.wakeQueues[cmp.Or(event.To, event.Queue)] = true
 	r.mu.Unlock()
 	r.due.notify()
+}
+
+// listens is called when it hears the jobs of other clients from now on.
+func (r *relay) listens() {
+	r.mu.Lock()
+	r.isCounted = true
+	r.mu.Unlock()
+	r.wakeAll()
 }
 
 // wakeAll has a worker woken for each queue that has jobs: some may have been put while no worker
@@ -99,6 +119,7 @@ func (r *relay) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		r.letOthers(ctx)
 		r.changeRelaying(ctx)
 		queues, wakeAny := r.takeWakes()
 		if !wakeAny && len(queues) == 0 {
@@ -154,13 +175,74 @@ func (r *relay) changeRelaying(ctx context.Context) {
 	if begin {
 		act = subscription.Add
 	}
-	err := act(ctx, r.client.prefix+channelLog, r.client.prefix+channelListen)
+	claimed, err := r.claim(ctx, begin)
+	if claimed {
+		err = act(ctx, r.client.prefix+channelLog, r.client.prefix+channelListen)
+	}
 	if err != nil && ctx.Err() == nil {
 		r.log.cantRelay(err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.subscription == subscription {
+	if claimed && r.subscription == subscription {
 		r.relaying = begin
 	}
+}
+
+// claim reports whether it may begin or end: no other relay does, and there are still too few or too
+// many. If another one begins, it tries again later.
+func (r *relay) claim(ctx context.Context, begin bool) (bool, error) {
+	key, now := r.client.prefix+keyRelay, time.Now()
+	free, err := r.client.rdb.SetNX(ctx, key, r.client.worker, relayLease).Result()
+	if err != nil {
+		return false, err
+	}
+	if !free {
+		if begin {
+			r.contested++
+			time.AfterFunc(redisx.WhileAway.After(r.contested), func() { r.needRelays(0) })
+		}
+		return false, nil
+	}
+	r.contested = 0
+	there, err := r.client.countRelays(ctx)
+	if err == nil && !begin && there > relays {
+		return true, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claimed, r.isCounted = now, err != nil || !begin || there >= relays
+	if r.isCounted {
+		r.due.notify()
+	}
+	return !r.isCounted, err
+}
+
+// letOthers gives up the lease when it is no longer needed.
+func (r *relay) letOthers(ctx context.Context) {
+	r.mu.Lock()
+	over := r.isCounted && time.Since(r.claimed) < relayLease
+	if r.isCounted {
+		r.claimed, r.isCounted = time.Time{}, false
+	}
+	r.mu.Unlock()
+	if over {
+		_ = r.client.rdb.Del(ctx, r.client.prefix+keyRelay).Err() // else it ends by itself
+	}
+}
+
+// countRelays returns how many relays there are.
+func (c *Client) countRelays(ctx context.Context) (int, error) {
+	var on interface {
+		PubSubNumSub(ctx context.Context, channels ...string) *redis.MapStringIntCmd
+	} = c.rdb
+	if cluster, ok := c.rdb.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, c.prefix)
+		if err != nil {
+			return 0, err
+		}
+		on = master
+	}
+	counts, err := on.PubSubNumSub(ctx, c.prefix+channelListen).Result()
+	return int(counts[c.prefix+channelListen]), err
 }

@@ -25,6 +25,10 @@ func TestPatternsOfQueues(t *testing.T) {
 		{"other !other", ""},
 		{"!x", ""},
 		{"no*", ""},
+		{"m*l m*l-*w *-*-*", "mail mail-slow"},
+		{"a*b !axb", "a.b"},
+		{"aa*a mail*mail", ""},
+		{"mail-* mail-b", "mail-a mail-slow mail-b"},
 	} {
 		got := qless.ResolveQueues(strings.Fields(c.patterns), known)
 		require.Equal(t, c.queues, strings.Join(got, " "), c.patterns)
@@ -53,4 +57,57 @@ func TestAThousandQueuesOfAPatternAreAskedAtMost(t *testing.T) {
 		known = append(known, "q"+strconv.Itoa(i))
 	}
 	require.Equal(t, known[:1000], qless.ResolveQueues([]string{"*"}, known))
+}
+
+// names returns the names of n queues.
+func names(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = "q" + strconv.Itoa(i)
+	}
+	return all
+}
+
+func TestQueuesBeyondTheLimitAreAskedInTurns(t *testing.T) {
+	for ready, looks := range map[int]int{0: 3, 500: 5, 2200: 3} {
+		known, asked := names(2500), map[string]bool{}
+		choice := qless.NewQueueChoice([]string{"*", "name"}, known)
+		for range looks {
+			choice.Limit(known[len(known)-ready:]...)
+			require.Len(t, choice.Asked(), 1000)
+			require.Contains(t, choice.Asked(), "name")
+			for _, queue := range choice.Asked() {
+				asked[queue] = true
+			}
+		}
+		for _, queue := range known[2500-max(ready, 1):] {
+			require.True(t, asked[queue], "%s, of %d that are ready", queue, ready)
+		}
+		if ready < 1000 {
+			require.Len(t, asked, 2501, "with %d that are ready", ready)
+		}
+	}
+}
+
+func TestAQueueThatAppearsIsAsked(t *testing.T) {
+	choice := qless.NewQueueChoice([]string{"b*", "q*", "!q7", "zero"}, names(10))
+	require.True(t, choice.Add("b1"))
+	require.False(t, choice.Add("b1"), "it is known")
+	require.False(t, choice.Add("q7"))
+	require.False(t, choice.Add("other"))
+	require.True(t, choice.Add("q10"))
+	require.Equal(t, strings.Fields("b1 q0 q1 q2 q3 q4 q5 q6 q8 q9 q10 zero"), choice.Asked())
+}
+
+func TestAQueueThatAppearsIsAskedInPlaceOfAnother(t *testing.T) {
+	choice := qless.NewQueueChoice([]string{"*", "zero"}, names(999))
+	require.Len(t, choice.Asked(), 1000)
+	require.True(t, choice.Add("new"))
+	require.Len(t, choice.Asked(), 1000)
+	require.Equal(t, "new", choice.Asked()[0])
+	require.Contains(t, choice.Asked(), "zero", "it is named")
+	require.NotContains(t, choice.Asked(), "q998")
+	require.False(t, choice.Add("new"))
+	require.True(t, choice.Add("q998"), "it may have jobs")
+	require.Equal(t, []string{"q998", "new", "q0"}, choice.Asked()[:3])
 }

@@ -384,6 +384,7 @@ func (s *waits) run(ctx context.Context) {
 		sub, err := redisx.Subscribe(ctx, s.client.rdb, redisx.SubscriptionConfig[redisx.Notice]{
 			Backoff:  redisx.WhileAway,
 			Broken:   s.broken,
+			Buffer:   256,
 			Channels: []string{s.client.prefix + channelWaits},
 			Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
 		})

@@ -101,7 +101,8 @@ func NewWorker(client *Client, config WorkerConfig) (*Worker, error) {
 	w.registry = newRegistrar(own, w.log, w.describe)
 	w.rates = newRateKeeper(own, w.log)
 	w.outbox = newOutbox(w.log, &w.counters, w.observer, w.rates, w.loop.due)
-	w.listener = newListener(own, w.log, w.locks, w.loop.jobsReady, w.lookAgain)
+	w.listener = newListener(own, w.log, w.locks, w.loop.lookup.choice.patterns,
+		w.loop.jobsReady, w.lookAgain)
 	return w, nil
 }
 

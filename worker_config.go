@@ -81,7 +81,7 @@ type WorkerConfig struct {
 	// Queues are the queues to take jobs from, at most 1000. A name may be a pattern: in "mail-*"
 	// the * matches any text, and "!mail-slow" excludes a queue that other patterns match. New
 	// queues are matched as they appear. If the patterns match more than 1000 queues, those that
-	// had jobs at the last poll are preferred.
+	// are new or had jobs at the last poll are asked first, and the others in turns.
 	Queues []string
 
 	// Schedules put jobs at certain times while the worker runs. No two may have the same ID.
@@ -165,7 +165,7 @@ func (c WorkerConfig) checkQueues() error {
 	if !asks {
 		return badConfig("Queues has only exclusions, as %q", c.Queues[0])
 	}
-	if names := len(named(c.Queues)); names > maxReserve {
+	if names := len(newQueuePatterns(c.Queues).names()); names > maxReserve {
 		return badConfig("Queues names %d queues; a worker asks at most %d", names, maxReserve)
 	}
 	return nil

@@ -16,13 +16,33 @@ func (s Schedule) Due(last, now time.Time) ([]time.Time, time.Time, int) {
 
 // ResolveQueues returns the known queues that patterns match. The ready queues have jobs.
 func ResolveQueues(patterns, known []string, ready ...string) []string {
-	r := reservation{patterns: patterns}
-	r.resolve(known)
-	if len(r.queues) > maxReserve {
-		r.limit(ready)
-	}
-	return r.queues
+	choice := NewQueueChoice(patterns, known)
+	choice.Limit(ready...)
+	return choice.asked
 }
+
+// A QueueChoice chooses which queues to ask.
+type QueueChoice struct{ *queueChoice }
+
+// NewQueueChoice asks all known queues that patterns match.
+func NewQueueChoice(patterns, known []string) QueueChoice {
+	choice := newQueueChoice(newQueuePatterns(patterns))
+	choice.reset(known)
+	return QueueChoice{choice}
+}
+
+// Limit asks no more than one call may. The ready queues have jobs.
+func (c QueueChoice) Limit(ready ...string) {
+	if c.areTooMany() {
+		c.limit(ready)
+	}
+}
+
+// Add adds a queue that has appeared, or may have jobs.
+func (c QueueChoice) Add(queue string) bool { return c.add(queue) }
+
+// Asked returns the queues that are asked.
+func (c QueueChoice) Asked() []string { return c.asked }
 
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }

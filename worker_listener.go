@@ -12,11 +12,14 @@ import (
 // Channels of this project's own.
 const (
 	channelWake   = "x:wake:"  // followed by the worker's name: a job is ready
-	channelQueues = "x:queues" // a queue has appeared
+	channelQueues = "x:queues" // the name of a queue that has appeared
 	channelListen = "x:listen" // nothing is published: its subscribers are counted
 	channelLog    = "log"
 	channelMore   = "x:log" // what other clients' scripts do not publish
 )
+
+// listenBuffer is how many events may wait for the listener, which is quick.
+const listenBuffer = 16
 
 // wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
 // that name has schedules look more often than they need to.
@@ -28,20 +31,23 @@ type listener struct {
 	*relay // has the client and the log
 
 	locks     *lockKeeper
+	patterns  queuePatterns
 	jobsReady func() // asks for jobs
 	lookAgain func() // has the schedules look at the clock
 
-	mu           sync.Mutex
-	events       *Events
-	since        time.Time // when events began
-	queuesAreNew bool
+	mu     sync.Mutex
+	events *Events
+	since  time.Time // when events began
+	news   queueNews // of queues that the patterns may match
 }
 
 func newListener(
-	client *Client, log *workerLog, locks *lockKeeper, jobsReady, lookAgain func(),
+	client *Client, log *workerLog, locks *lockKeeper, patterns queuePatterns,
+	jobsReady, lookAgain func(),
 ) *listener {
 	return &listener{
-		relay: newRelay(client, log), locks: locks, jobsReady: jobsReady, lookAgain: lookAgain,
+		relay: newRelay(client, log), locks: locks, patterns: patterns,
+		jobsReady: jobsReady, lookAgain: lookAgain,
 	}
 }
 
@@ -52,13 +58,16 @@ func (l *listener) run(ctx context.Context) {
 	defer relaying.Wait()
 
 	worker, prefix := l.client.worker, l.client.prefix
-	channels := []string{prefix + "w:" + worker, prefix + channelWake + worker, prefix + channelQueues}
+	channels := []string{prefix + "w:" + worker, prefix + channelWake + worker}
+	if l.patterns.watch() {
+		channels = append(channels, prefix+channelQueues)
+	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		events, err := l.client.subscribe(ctx, channels)
+		events, err := l.client.subscribe(ctx, channels, listenBuffer)
 		if err == nil {
 			attempt = 0
 			l.subscribed(events)
-			l.queueAppeared() // or jobs became ready, while nobody listened
+			l.missedQueues() // or jobs that became ready
 			l.lookAgain()
 			l.receive(events)
 			_ = events.Close()
@@ -98,7 +107,7 @@ func (l *listener) receive(events *Events) {
 	for event := range events.C() {
 		switch event.Kind {
 		case EventGap:
-			l.queueAppeared() // perhaps
+			l.missedQueues() // perhaps
 			l.lookAgain()
 			l.locks.suspectAll()
 			if l.isRelaying() {
@@ -106,7 +115,7 @@ func (l *listener) receive(events *Events) {
 			}
 		case eventSubscribed:
 			l.jobsReady()
-			l.wakeAll()
+			l.listens()
 		case EventLockLost:
 			if event.channel != channelLog {
 				l.locks.suspect(event.JID, ErrLockLost)
@@ -118,7 +127,7 @@ func (l *listener) receive(events *Events) {
 		case EventPut, EventAdvanced:
 			l.heard(event)
 		case channelQueues:
-			l.queueAppeared()
+			l.queueAppeared(event.JID)
 		default:
 			if strings.HasPrefix(event.channel, channelWake) {
 				l.woken(event.JID)
@@ -132,22 +141,45 @@ func (l *listener) woken(payload string) {
 	if payload == wakeClock {
 		l.lookAgain()
 	}
+	if l.patterns.watch() { // it may have waited for more queues than it asks now
+		l.mu.Lock()
+		l.note(&l.news.woken, payload)
+		l.mu.Unlock()
+	}
 	l.jobsReady()
 }
 
-// queueAppeared notes that there may be a new queue.
-func (l *listener) queueAppeared() {
+// queueAppeared notes that there is a new queue, and asks for jobs if it is one of the worker's.
+func (l *listener) queueAppeared(queue string) {
 	l.mu.Lock()
-	l.queuesAreNew = true
+	l.note(&l.news.appeared, queue)
+	l.mu.Unlock()
+	if l.patterns.find(queue) >= 0 {
+		l.jobsReady()
+	}
+}
+
+// note adds a queue to a list of news, which it bounds. The mutex is held.
+func (l *listener) note(list *[]string, queue string) {
+	if len(*list) == maxReserve {
+		*list, l.news.missed = nil, true
+	}
+	*list = append(*list, queue)
+}
+
+// missedQueues notes that there may be new queues, or jobs.
+func (l *listener) missedQueues() {
+	l.mu.Lock()
+	l.news.missed = true
 	l.mu.Unlock()
 	l.jobsReady()
 }
 
-// takeNewQueues reports whether there may be a new queue, and resets that.
-func (l *listener) takeNewQueues() bool {
+// takeNews returns what was heard of queues, and forgets it.
+func (l *listener) takeNews() queueNews {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	appeared := l.queuesAreNew
-	l.queuesAreNew = false
-	return appeared
+	news := l.news
+	l.news = queueNews{}
+	return news
 }

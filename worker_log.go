@@ -43,6 +43,12 @@ func (l *workerLog) serverAway(err error) {
 	l.logger.Warn("qless: the server does not answer", "error", err)
 }
 
+func (l *workerLog) answerLost(asked, next int, err error) {
+	l.logger.Warn("qless: no answer to a question for jobs: fewer are asked for at once",
+		"asked", asked, "next", next, "error", err, "hint", "if the answer was too long for the "+
+			"client's ReadTimeout, raise that, or lower the concurrency or the size of the data")
+}
+
 func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
 
 func (l *workerLog) cantListen(err error) {
@@ -58,8 +64,8 @@ func (l *workerLog) cantWake(queues []string, err error) {
 }
 
 func (l *workerLog) tooManyQueues(matched int) {
-	l.logger.Warn("qless: the patterns match more queues than a worker asks; "+
-		"those that have jobs are preferred", "queues", matched, "asked", maxReserve)
+	l.logger.Warn("qless: the patterns match more queues than a worker asks at once; "+
+		"those that have jobs come first, the others in turns", "queues", matched, "asked", maxReserve)
 }
 
 // Jobs and their locks.

@@ -21,8 +21,8 @@ type workLoop struct {
 
 	// Used only by the goroutine of run.
 	reservation reservation
-	resolvedAt  time.Time
-	tooMany     int             // how many queues the patterns matched when that was last logged
+	lookup      queueLookup
+	appetite    appetite
 	alarm       *time.Timer     // fires when to ask again at the latest
 	failures    int             // consecutive exchanges that failed
 	notBefore   time.Time       // after a failure, no exchange before this
@@ -40,11 +40,15 @@ type workLoop struct {
 }
 
 func newWorkLoop(w *Worker) *workLoop {
-	return &workLoop{
+	l := &workLoop{
 		w: w, due: newSignal(), ready: true,
-		reservation: reservation{patterns: w.cfg.Queues, order: w.cfg.Order},
+		reservation: reservation{order: w.cfg.Order},
+		lookup:      queueLookup{choice: newQueueChoice(newQueuePatterns(w.cfg.Queues))},
 		logged:      map[string]bool{},
 	}
+	l.lookup.choice.reset(nil)
+	l.setAsked()
+	return l
 }
 
 // run makes exchanges until the worker has stopped and the server knows everything, or the context
@@ -112,6 +116,7 @@ func (l *workLoop) next() exchange {
 		if e.room > 0 || l.plenty {
 			e.ahead = load.ahead
 		}
+		l.appetite.limit(&e)
 	}
 	if e.isAnything() {
 		w.health.asks()
@@ -172,12 +177,6 @@ func (l *workLoop) askedQueues() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queues
-}
-
-func (l *workLoop) setQueues(queues []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queues = slices.Clone(queues)
 }
 
 // claimed returns the queue whose next due job the worker waits for, or the empty string.
@@ -275,6 +274,8 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	var got reserved
 	if err == nil {
 		got, err = l.w.client.decodeReserved(reply)
+	} else {
+		l.appetite.failed(e.wants(), err, l.w.log)
 	}
 	if err != nil {
 		l.stranded = !l.w.named
@@ -290,6 +291,7 @@ func (l *workLoop) reserved(reply any, err error, sent time.Time, e exchange) er
 	l.idle = e.room > 0 && got.wait > 0
 	l.mu.Unlock()
 	l.plenty = len(got.jobs) >= e.wants()
+	l.appetite.heard(len(got.jobs))
 	l.w.health.answered() // before a handler can ask for the worker's health
 	for _, reserved := range got.jobs {
 		l.w.begin(reserved, sent)
@@ -381,54 +383,6 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 		w.log.releasedStray(jid)
 	}
 	l.due.notify()
-	return nil
-}
-
-// resolve looks up the queues that the patterns match, if that is due. It reports whether it asked
-// the server. If it fails, it has the loop try again.
-func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
-	r := &l.reservation
-	if len(r.queues) > 0 && !r.hasPatterns() {
-		return false, nil
-	}
-	if !l.w.listener.takeNewQueues() && time.Since(l.resolvedAt) < l.w.cfg.PollInterval/2 {
-		return false, nil
-	}
-	var known []string
-	if r.hasPatterns() {
-		looked = true
-		if known, err = l.w.client.knownQueues(ctx); err != nil {
-			l.w.listener.queueAppeared() // look again
-			return looked, err
-		}
-	}
-	r.resolve(known)
-	if err = l.limit(ctx); err != nil {
-		l.w.listener.queueAppeared()
-		return looked, err
-	}
-	l.resolvedAt = time.Now()
-	l.setQueues(r.queues)
-	return looked, nil
-}
-
-// limit chooses which queues to ask if the patterns match too many.
-func (l *workLoop) limit(ctx context.Context) error {
-	r := &l.reservation
-	matched := len(r.queues)
-	if matched <= maxReserve {
-		l.tooMany = 0
-		return nil
-	}
-	ready, err := l.w.client.readyQueues(ctx, r.queues)
-	if err != nil {
-		return err
-	}
-	r.limit(ready)
-	if l.tooMany == 0 || matched > l.tooMany*3/2 || matched < l.tooMany*2/3 {
-		l.tooMany = matched
-		l.w.log.tooManyQueues(matched)
-	}
 	return nil
 }
 

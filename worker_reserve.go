@@ -1,11 +1,9 @@
 package qless
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,110 +33,29 @@ const maxReserve = 1000
 
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
-	patterns []string
-	order    Order
-	queues   []string // what the patterns match now
-	left     []string // what they last matched, if they match nothing now
-	cursor   int
-	claim    string
-	polls    bool // nothing but the time has it ask again
+	order  Order
+	queues []string
+	left   []string // those asked last, if there are none now
+	cursor int
+	claim  string
+	polls  bool // nothing but the time has it ask again
 }
 
-// hasPatterns reports whether the queues depend on which ones exist.
-func (r *reservation) hasPatterns() bool {
-	return slices.ContainsFunc(r.patterns, isPattern)
+// ask sets the queues.
+func (r *reservation) ask(queues []string) {
+	if len(queues) == 0 && len(r.queues) > 0 {
+		r.left = r.queues
+	}
+	r.queues = queues
 }
 
-func isPattern(name string) bool {
-	return strings.Contains(name, "*") || strings.HasPrefix(name, "!")
-}
-
-// resolve sets the queues to those that the patterns match, in the order of the patterns, then in
-// the order in which the queues were first seen. A name without * is a queue whether it is known or
-// not; one that begins with ! excludes what it matches.
-func (r *reservation) resolve(known []string) {
-	var queues, without []string
-	for _, pattern := range r.patterns {
-		if exclusion, ok := strings.CutPrefix(pattern, "!"); ok {
-			without = append(without, exclusion)
-		} else if isPattern(pattern) {
-			queues = append(queues, matching(pattern, known)...)
-		} else {
-			queues = append(queues, pattern)
-		}
-	}
-	seen := map[string]bool{}
-	for _, exclusion := range without {
-		for _, queue := range matching(exclusion, queues) {
-			seen[queue] = true
-		}
-	}
-	before := r.queues
-	r.queues = nil
-	for _, queue := range queues {
-		if !seen[queue] {
-			seen[queue] = true
-			r.queues = append(r.queues, queue)
-		}
-	}
-	if len(r.queues) == 0 && len(before) > 0 {
-		r.left = before
-	}
-}
-
-// queuesFor returns the queues to ask for jobs. If no jobs are wanted and no queues match any more,
-// it returns those asked last.
+// queuesFor returns the queues to ask for jobs. If no jobs are wanted and there are no queues any
+// more, it returns those asked last.
 func (r *reservation) queuesFor(room int) []string {
 	if room == 0 && len(r.queues) == 0 {
 		return r.left
 	}
 	return r.queues
-}
-
-// named returns the patterns that are plain names of queues, each once.
-func named(patterns []string) []string {
-	names := slices.DeleteFunc(slices.Clone(patterns), isPattern)
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// limit keeps as many queues as one call may ask: those that are named, then those that have jobs,
-// then others. The first two kinds keep their order, before the others.
-func (r *reservation) limit(ready []string) {
-	rank := map[string]int{}
-	for _, queue := range ready {
-		rank[queue] = 1
-	}
-	for _, queue := range named(r.patterns) {
-		rank[queue] = 2
-	}
-	room := maxReserve
-	kept := map[string]bool{}
-	for _, wanted := range []int{2, 1, 0} {
-		for _, queue := range r.queues {
-			if rank[queue] == wanted && room > 0 {
-				kept[queue] = true
-				room--
-			}
-		}
-	}
-	r.queues = slices.DeleteFunc(r.queues, func(queue string) bool { return !kept[queue] })
-	slices.SortStableFunc(r.queues, func(a, b string) int {
-		return min(rank[b], 1) - min(rank[a], 1)
-	})
-}
-
-// matching returns the names that a pattern matches, in which * matches any text.
-func matching(pattern string, names []string) []string {
-	quoted := regexp.QuoteMeta(pattern)
-	expression := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, `\*`, `.*`) + `$`)
-	var matched []string
-	for _, name := range names {
-		if expression.MatchString(name) {
-			matched = append(matched, name)
-		}
-	}
-	return matched
 }
 
 // reservedQueues is how many arguments of the script reserve precede the queues.
@@ -291,38 +208,4 @@ func (c *Client) decodeReservedJob(fields jobFields) reservedJob {
 	heartbeat := fields.number("heartbeat").Duration()
 	job.Expires = time.Now().Add(heartbeat)
 	return reservedJob{job: job, heartbeat: heartbeat}
-}
-
-// readyQueues returns those of the queues that have jobs for a worker, now or later.
-func (c *Client) readyQueues(ctx context.Context, queues []string) ([]string, error) {
-	var all []string
-	for some := range slices.Chunk(queues, maxReserve) {
-		reply, err := c.run(ctx, "queues.ready", "", anys(nil, some...)...)
-		if err != nil {
-			return nil, err
-		}
-		ready, err := decodeStrings("queues.ready", reply)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ready...)
-	}
-	return all, nil
-}
-
-// knownQueues returns the names of the known queues, in the order in which they were first seen.
-// Queues that are not in the list that clients of other languages use come last.
-func (c *Client) knownQueues(ctx context.Context) ([]string, error) {
-	sent := time.Now()
-	listed, err := c.rdb.ZRange(ctx, c.prefix+"queues", 0, -1).Result()
-	if err == nil {
-		var unlisted []string
-		unlisted, err = c.rdb.ZRange(ctx, c.prefix+"x:queues", 0, -1).Result()
-		listed = append(listed, unlisted...)
-	}
-	err = wrap("queues", "", err)
-	if c.observe != nil {
-		c.observed(ctx, "queues", "", nil, nil, sent, err)
-	}
-	return listed, err
 }

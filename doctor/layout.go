@@ -48,6 +48,7 @@ var whole = map[string]class{
 	"x:idle":                      {kind: typeSet, check: checkWorkers},
 	"x:limits":                    {kind: typeHash, check: checkLimits},
 	"x:queues":                    {kind: typeZSet},
+	"x:relay":                     {kind: typeString, seconds: "2"},
 	"x:rest":                      {kind: typeZSet},
 	"x:schedule-ids":              {kind: typeZSet, check: checkNotes},
 	"x:schedules":                 {kind: typeHash},

@@ -50,6 +50,7 @@ func (c *Client) Events(ctx context.Context, functions ...string) (*Events, erro
 		channels[i] = channelOf(fn)
 	}
 	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
+		Buffer:   256,
 		Backoff:  backoff,
 		Channels: channels,
 		Decode:   decodeNotice,

@@ -44,15 +44,15 @@ type SubscriptionConfig[T any] struct {
 	// nil.
 	Broken func(error)
 
+	// Buffer is how many events wait for a slow reader before the connection does.
+	Buffer int
+
 	// Channels are those that the subscription begins with.
 	Channels []string
 
 	// Decode returns the event for a notice, or false if readers get none.
 	Decode func(Notice) (T, bool)
 }
-
-// eventsBuffer is how many events wait for a slow reader before the connection does.
-const eventsBuffer = 256
 
 // keepAlive is how long a silent connection is trusted before it is pinged, and how long the server
 // may take to confirm a new subscription.
@@ -87,7 +87,7 @@ func Subscribe[T any](
 ) (*Subscription[T], error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Subscription[T]{
-		config: config, rdb: rdb, events: make(chan T, eventsBuffer), cancel: cancel,
+		config: config, rdb: rdb, events: make(chan T, config.Buffer), cancel: cancel,
 		channels: map[string]bool{},
 	}
 	for _, channel := range config.Channels {

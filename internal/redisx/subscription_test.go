@@ -20,6 +20,7 @@ func subscribe(
 	return redisx.Subscribe(ctx, rdb, redisx.SubscriptionConfig[redisx.Notice]{
 		Backoff:  redisx.WhileAway,
 		Broken:   broken,
+		Buffer:   256,
 		Channels: channels,
 		Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, n.Payload != "nothing" },
 	})

@@ -12,6 +12,8 @@ const chunkSize = 1 << 18
 // link is one client's connection through a proxy.
 type link struct {
 	client, server net.Conn
+	most           *atomic.Int64 // how many bytes are passed on after a request, if it is not 0
+	replied        atomic.Int64  // how many bytes the server has sent since the last request
 	cutAtReply     atomic.Bool
 	silent         atomic.Bool          // nothing arrives any more
 	held           atomic.Pointer[gate] // replies wait for it
@@ -19,8 +21,8 @@ type link struct {
 	end            sync.Once
 }
 
-func newLink(client, server net.Conn) *link {
-	return &link{client: client, server: server, ended: make(chan struct{})}
+func newLink(client, server net.Conn, most *atomic.Int64) *link {
+	return &link{client: client, server: server, most: most, ended: make(chan struct{})}
 }
 
 // gate is closed until it is opened.
@@ -48,6 +50,7 @@ func (l *link) carryRequests(arrived func(request []byte) *cut) {
 	for {
 		n, err := l.client.Read(buffer)
 		if n > 0 {
+			l.replied.Store(0)
 			c := arrived(buffer[:n])
 			if c != nil && !c.forward {
 				return
@@ -78,7 +81,8 @@ func (l *link) carryReplies() {
 	for {
 		n, err := l.server.Read(buffer)
 		if n > 0 {
-			if l.cutAtReply.Load() {
+			most := l.most.Load()
+			if l.cutAtReply.Load() || l.replied.Add(int64(n)) > most && most > 0 {
 				return
 			}
 			if hold := l.held.Load(); hold != nil {

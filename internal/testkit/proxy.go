@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -22,6 +23,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	closed bool
 	links  map[*link]bool
+	most   atomic.Int64 // how many bytes a reply may have, or 0
 	seen   [][]byte
 	cuts   []cut
 }
@@ -70,6 +72,10 @@ func (p *Proxy) HoldReply(text string) (release func()) {
 	p.arm(cut{text: lower(text), forward: true, hold: hold})
 	return hold.open
 }
+
+// LimitReplies makes the proxy close a connection instead of passing on more bytes than this since
+// the last request. 0 ends that.
+func (p *Proxy) LimitReplies(bytes int) { p.most.Store(int64(bytes)) }
 
 // GoSilent makes every present connection silent, in both directions, without closing it: what
 // either side sends is taken and never arrives. Later connections work.
@@ -146,7 +152,7 @@ func (p *Proxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
-	l := newLink(client, server)
+	l := newLink(client, server, &p.most)
 	if !p.add(l) {
 		l.close()
 		return

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,6 +236,57 @@ func TestWithMaxData(t *testing.T) {
 	requireCode(t, qless.ErrInvalid, err)
 	_, err = e.client(e.rdb, qless.WithMaxData(-1)).Queue("q").Put(t.Context(), "K", string(large))
 	require.NoError(t, err)
+}
+
+func TestNoCallSendsDataThatIsTooLarge(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithMaxData(10))
+	t.Cleanup(func() { _ = c.Close() })
+	q, big := c.Queue("q"), strings.Repeat("x", 9)
+	e.put("q")
+	job := e.popFrom(c)
+	changed := func(call func(*qless.Job) error) func(context.Context) error {
+		return func(context.Context) error {
+			changed := *job
+			if err := changed.SetData(big); err != nil {
+				return err
+			}
+			return call(&changed)
+		}
+	}
+	_, err := q.Recur(t.Context(), "K", nil, time.Hour, qless.JID("r"))
+	require.NoError(t, err)
+	recurring, err := c.RecurringJob(t.Context(), "r")
+	require.NoError(t, err)
+	batch, err := c.NewBatch(t.Context(), "q", "K", nil)
+	require.NoError(t, err)
+	small, large := qless.JobSpec{Klass: "K"}, qless.JobSpec{Klass: "K", Data: big}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Put":     func(ctx context.Context) error { return errOf(q.Put(ctx, "K", big)) },
+		"PutMany": func(ctx context.Context) error { return errOf(q.PutMany(ctx, []qless.JobSpec{small, large})) },
+		"Call":    func(ctx context.Context) error { return errOf(q.Call(ctx, "K", big)) },
+		"a batch": func(ctx context.Context) error { return errOf(c.NewBatch(ctx, "q", "K", big)) },
+		"a member of a batch": func(ctx context.Context) error {
+			return errOf(batch.Add(ctx, "q", []qless.JobSpec{small, large}))
+		},
+		"Recur":             func(ctx context.Context) error { return errOf(q.Recur(ctx, "K", big, time.Hour)) },
+		"RecurringJob":      func(ctx context.Context) error { return recurring.SetData(ctx, big) },
+		"Complete":          changed(func(j *qless.Job) error { return j.Complete(t.Context()) }),
+		"Next":              changed(func(j *qless.Job) error { return j.Next(t.Context(), "q") }),
+		"Fail":              changed(func(j *qless.Job) error { return j.Fail(t.Context(), "g", "m") }),
+		"Retry":             changed(func(j *qless.Job) error { return errOf(j.Retry(t.Context())) }),
+		"Release":           changed(func(j *qless.Job) error { return j.Release(t.Context(), 0) }),
+		"Heartbeat":         changed(func(j *qless.Job) error { return errOf(j.Heartbeat(t.Context())) }),
+		"Move":              changed(func(j *qless.Job) error { return j.Move(t.Context(), "other") }),
+		"the result of End": func(ctx context.Context) error { return errOf(c.End(ctx, "j", qless.End{Result: big})) },
+		"SetResult":         func(context.Context) error { return job.SetResult(big) },
+	} {
+		e.unchanged(func() {
+			err := call(t.Context())
+			require.ErrorIs(t, err, qless.ErrInvalid, name)
+			require.ErrorContains(t, err, "which is more than 10 (WithMaxData)", name)
+		})
+	}
 }
 
 func TestCodecsThatCanNotBeUsed(t *testing.T) {

@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -152,4 +154,44 @@ func TestARetryWhoseAnswerWasLostSpendsOneRetry(t *testing.T) {
 	soon(t, "the second run", running)
 	end <- nil
 	until(t, "it is complete", func() bool { return e.job("j").State == qless.StateComplete })
+}
+
+// What a worker asks for at once may be more than its connection can carry in time.
+func TestAnswersThatAreTooLongAreAskedForInParts(t *testing.T) {
+	const jobs = 30
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	w := e.workerAt(proxy.Addr(), qless.WorkerConfig{PollInterval: 100 * time.Millisecond})
+	attempts := make(chan int, jobs)
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { attempts <- job.Attempt(); return nil })
+	w.start()
+	w.Pause()
+	w.saidGoodbye()
+	for range jobs {
+		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))
+		require.NoError(t, err)
+	}
+	proxy.LimitReplies(100_000)
+	w.Resume()
+	for range jobs {
+		require.Equal(t, 1, soon(t, "a job", attempts), "no retry was used up")
+	}
+	w.log.await(t, "no answer to a question for jobs: fewer are asked for at once", 1)
+}
+
+func TestReceiveAsksForPartsOfAnAnswerThatIsTooLong(t *testing.T) {
+	e := newLiveEnv(t)
+	proxy := testkit.NewProxy(t, e.server.Addr())
+	rdb := redis.NewClient(testkit.Options(proxy.Addr()))
+	t.Cleanup(func() { _ = rdb.Close() })
+	client := e.client(rdb, qless.WithClock(nil))
+	t.Cleanup(func() { _ = client.Close() })
+	for range 30 {
+		_, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 30_000))
+		require.NoError(t, err)
+	}
+	proxy.LimitReplies(100_000)
+	got, err := client.Receive(t.Context(), qless.ReceiveConfig{Queues: []string{"q"}, Count: 10})
+	require.NoError(t, err)
+	require.Len(t, got, 2)
 }

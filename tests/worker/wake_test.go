@@ -241,6 +241,28 @@ func TestWorkersCeaseToRelayWhenThereAreMany(t *testing.T) {
 	e.relaysAre(2)
 }
 
+func TestNoMoreThanTwoOfManyWorkersRelay(t *testing.T) {
+	const workers = 20
+	e := newLiveEnv(t)
+	var all []*testWorker
+	for range workers {
+		all = append(all, e.worker(qless.WorkerConfig{PollInterval: 200 * time.Millisecond}))
+	}
+	for _, w := range all {
+		require.NoError(t, w.Start(t.Context()))
+	}
+	for _, w := range all {
+		w.idle(2)
+	}
+	e.relaysAre(2)
+	for _, w := range all[:workers-2] {
+		w.stop()
+		e.relaysAre(2)
+	}
+	all[workers-2].stop()
+	e.relaysAre(1)
+}
+
 func TestAPutWakesOneOfManyWorkers(t *testing.T) {
 	const workers, puts = 50, 20
 	e := newLiveEnv(t)

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// know has the server know queues without jobs.
+func (e *env) know(queues int) {
+	e.t.Helper()
+	p := e.rdb.Pipeline()
+	for i := range queues {
+		p.ZAdd(e.t.Context(), "ql:queues", zmember(float64(i), fmt.Sprint("old", i)))
+	}
+	require.NoError(e.t, errOf(p.Exec(e.t.Context())))
+}
+
+// reserves returns how often workers have asked for jobs.
+func reserves(workers []*testWorker) int {
+	sum := 0
+	for _, w := range workers {
+		sum += w.count(of("reserve"))
+	}
+	return sum
+}
+
+func TestANewQueueDisturbsNoWorkerThatDoesNotWantIt(t *testing.T) {
+	e := newLiveEnv(t)
+	var all []*testWorker
+	for _, queues := range []string{"q", "other !q", "q other", "q mail-* !mail-slow", "q mail-*"} {
+		all = append(all, e.worker(qless.WorkerConfig{Queues: strings.Fields(queues)}).start())
+	}
+	listens := e.rdb.PubSubNumSub(t.Context(), "ql:x:queues").Val()["ql:x:queues"]
+	require.EqualValues(t, 2, listens, "those with patterns")
+	before := reserves(all)
+	for i := range 30 {
+		e.put(fmt.Sprint("new", i))
+	}
+	for _, w := range all { // which each hears after that
+		require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+	}
+	until(t, "each has asked", func() bool { return reserves(all) >= before+len(all) })
+	require.LessOrEqual(t, reserves(all), before+2*len(all), "two may have begun to relay")
+}
+
+// sent returns how many bytes the server has sent.
+func (e *env) sent() int {
+	e.t.Helper()
+	bytes, err := strconv.Atoi(e.rdb.InfoMap(e.t.Context(), "stats").Item("Stats", "total_net_output_bytes"))
+	require.NoError(e.t, err)
+	return bytes
+}
+
+func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
+	const workers, queues, appear = 20, 5000, 10
+	e := newLiveEnv(t)
+	e.know(queues)
+	var lists atomic.Int32
+	watch := qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "queues" {
+			lists.Add(1)
+		}
+	})
+	done := make(chan string, appear)
+	var all []*testWorker
+	for range workers {
+		w := e.workerAt(e.server.Addr(), qless.WorkerConfig{Queues: []string{"q", "new-*"}}, watch)
+		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.Queue; return nil })
+		all = append(all, w.start())
+	}
+	for range 2 { // after the second, each has looked for what it missed before it listened
+		for _, w := range all {
+			asked := w.count(of("reserve"))
+			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+			until(t, "it asks", func() bool { return w.count(of("reserve")) > asked })
+		}
+	}
+	before := e.sent()
+	for i := range appear {
+		queue := fmt.Sprint("new-", i)
+		e.put(queue)
+		require.Equal(t, queue, soon(t, "a job", done))
+	}
+	for _, w := range all {
+		until(t, "it asks the queues", func() bool { return len(w.Stats().Queues) == 1+appear })
+	}
+	require.EqualValues(t, workers, lists.Load(), "each at its start")
+	t.Logf("%d bytes a worker and queue", (e.sent()-before)/workers/appear)
+}
+
+// unannouncedPut does what a client does that tells nobody of a new queue.
+func (e *env) unannouncedPut(queue, jid string) {
+	e.t.Helper()
+	e.quietPut(queue, jid)
+	e.rdb.ZAdd(e.t.Context(), "ql:queues", zmember(1, queue))
+}
+
+func TestANewQueueOfAnotherClientIsFoundByThePoll(t *testing.T) {
+	e := newLiveEnv(t)
+	e.know(100)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*-new"}, PollInterval: 100 * time.Millisecond})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	for i := range 3 {
+		e.put(fmt.Sprint(i, "-other"))
+		e.unannouncedPut(fmt.Sprint(i, "-new"), fmt.Sprint("j", i))
+		require.Equal(t, "complete", w.outcome(fmt.Sprint("j", i)).action)
+	}
+	require.NoError(t, e.Queue("0-new").Forget(t.Context()))
+	until(t, "it is no longer asked", func() bool { return len(w.Stats().Queues) == 2 })
+}
+
+// A worker waits for queues of its last turn, too: it is woken for them, and asks them.
+func TestAWorkerThatIsWokenForAQueueAsksIt(t *testing.T) {
+	e := newLiveEnv(t)
+	e.know(1500)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"*"}})
+	w.Handle("K", nothing)
+	require.NoError(t, w.Start(t.Context()))
+	until(t, "it waits", func() bool { return len(w.Stats().Queues) == 1000 })
+	asked, queue := w.Stats().Queues, ""
+	for i := range 1500 {
+		if name := fmt.Sprint("old", i); !slices.Contains(asked, name) {
+			queue = name
+		}
+	}
+	e.rdb.ZAdd(t.Context(), "ql:x:idle:"+queue, zmember(0, w.Name()))
+	w.idle(1)
+	require.Equal(t, "complete", w.outcome(e.put(queue)).action)
+	w.log.await(t, "the patterns match more queues than a worker asks at once", 1)
+}
