@@ -3,6 +3,7 @@ package browsertest
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -11,12 +12,24 @@ import (
 	"github.com/qless/qless-go/internal/testkit"
 )
 
-// do runs steps, each of which ends within testkit.Patience.
+// do runs steps, which end within testkit.Patience.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
 	defer cancel()
-	require.NoError(p.t, chromedp.Do(ctx, steps...))
+	for _, step := range steps {
+		require.NoError(p.t, again(func() error { return chromedp.Do(ctx, step) }))
+	}
+}
+
+// again does something, and again if an update of the page has replaced what it had found.
+func again(do func() error) error {
+	for {
+		err := do()
+		if err == nil || !strings.Contains(err.Error(), "Could not find node with given id") {
+			return err
+		}
+	}
 }
 
 // open loads a page by its path, and follows what is loaded on it.
@@ -59,8 +72,10 @@ func (p *tab) leave(step chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
 	defer cancel()
-	_, err := chromedp.RunResponse(ctx, step)
-	require.NoError(p.t, err)
+	require.NoError(p.t, again(func() error {
+		_, err := chromedp.RunResponse(ctx, step)
+		return err
+	}))
 }
 
 // press types keys, one after the other.
