@@ -144,8 +144,9 @@ func (c *Client) end(
 	}))
 }
 
-// together sends commands as one transaction, so that nobody is told of what a server refuses that
-// has no memory left, or too few replicas. The events of a user who may not publish are omitted.
+// together sends commands as one transaction, so that no event is published for a change that the
+// server refuses because it is out of memory or has too few replicas. The events of a user who may
+// not publish are omitted.
 func (c *Client) together(ctx context.Context, lines [][]any) error {
 	pipe := c.rdb.TxPipeline()
 	var publish *redis.Cmd
