@@ -12,10 +12,10 @@ import (
 )
 
 // left matches the keys that may be there in the end: settings, statistics, complete jobs with
-// their histories and the ends of their lives, known queues and workers, and what is noted about
-// idle ones.
+// their histories and the ends of their lives, known queues and workers, what is noted about idle
+// ones, and the lease of a relay.
 var left = regexp.MustCompile(`^ql:(config|queues|workers|completed|s:(wait|run|stats):\d+:.+|` +
-	`j:[^:]+|x:(until|empty|filled|rates:.+|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
+	`j:[^:]+|x:(until|empty|filled|rates:.+|relay|worker:.+|idle|idle:.+|due:.+|swept.*))$`)
 
 // verifyKeys checks that no keys were left behind, and that those of jobs agree.
 func verifyKeys(t *testing.T, rdb *redis.Client) {

@@ -117,9 +117,10 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 }
 
 // left matches the keys that may be there in the end: completed jobs and their histories,
-// settings, statistics, known queues and workers, and marks of workers that were idle.
+// settings, statistics, known queues and workers, marks of workers that were idle, and the lease of
+// a relay, which a killed one leaves until it ends.
 var left = regexp.MustCompile(`^ql:(completed|config|queues|workers|s:(wait|run|stats):\d+:work|` +
-	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:worker:.+)$`)
+	`j:job-\d+(-history)?|x:idle(:work)?|x:due:work|x:rates:.+|x:relay|x:worker:.+)$`)
 
 func (a *arena) verifyKeys() {
 	a.t.Helper()
