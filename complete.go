@@ -36,6 +36,9 @@ func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 		for n, i := range part {
 			errs[i] = completed(op, jids[i], answer, n)
 		}
+		if slices.Contains(answer.texts, completeWithRest) {
+			q.client.releaseRest(ctx)
+		}
 	}
 	return errs
 }
@@ -90,6 +93,22 @@ func countCompletes(waiting []*waitingComplete) int {
 	}
 	return len(waiting)
 }
+
+// completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
+// still to be released: a script does not release very many.
+const completeWithRest = "complete+"
+
+// releaseRest has the server release them, as far as ctx allows. Later calls release what remains.
+func (c *Client) releaseRest(ctx context.Context) {
+	for {
+		if n, err := c.Sweep(ctx); err != nil || n < releasedTogether {
+			return
+		}
+	}
+}
+
+// releasedTogether is how many waiting jobs a script releases.
+const releasedTogether = 500
 
 func completeTogether(client *Client, calls []*waitingComplete) {
 	var args []any

@@ -60,6 +60,10 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	if state, before := strings.CutPrefix(text, "!"); before {
 		return "", &Error{Op: op, Code: CodeFinished, JID: jid, Message: "the job is " + state}
 	}
+	if text == completeWithRest {
+		c.releaseRest(ctx)
+		return StateComplete, nil
+	}
 	return State(text), nil
 }
 

@@ -309,8 +309,8 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
-// be popped: 500 of them at once, and more with each later call that completes jobs, or with
-// [Client.Sweep].
+// be popped. If they are more than 500, Complete has them released 500 at a time; should ctx end
+// before that, the job is complete, and a worker or [Client.Sweep] releases the others.
 //
 // Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number
 // ([ConfigJobsHistoryCount]). A call deletes at most 100 jobs that exceed either setting.
@@ -358,9 +358,12 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 
 // finish runs a command that ends the run.
 func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any) error {
-	_, err := j.client.run(ctx, op, j.JID, args...)
+	reply, err := j.client.run(ctx, op, j.JID, args...)
 	if err == nil {
 		j.end(outcome)
+	}
+	if reply == completeWithRest {
+		j.client.releaseRest(ctx)
 	}
 	return err
 }

@@ -370,6 +370,18 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
+// releaseRest has the server release jobs that waited, when one script was not enough for them.
+func (w *Worker) releaseRest(ctx context.Context) {
+	for {
+		select {
+		case <-w.outbox.rest:
+			w.client.releaseRest(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // run runs all parts of the worker until it has stopped.
 func (w *Worker) run(ctx context.Context) {
 	base, cancel := context.WithCancel(w.base)
@@ -378,6 +390,7 @@ func (w *Worker) run(ctx context.Context) {
 	listener.Go(func() { w.listener.run(listening) })
 	listener.Go(func() { w.registry.run(listening) })
 	listener.Go(func() { w.rates.keep(listening) })
+	listener.Go(func() { w.releaseRest(listening) })
 	others.Go(func() { w.locks.run(base) })
 	for _, schedule := range w.schedules {
 		following.Go(func() { w.follow(base, schedule) })

@@ -118,6 +118,7 @@ type outbox struct {
 	observer *observer
 	rates    *rateKeeper
 	ready    signal // there is something to send again
+	rest     signal // jobs that waited for others are still to be released
 
 	mu      sync.Mutex
 	queued  []*report
@@ -130,7 +131,7 @@ func newOutbox(
 ) *outbox {
 	return &outbox{
 		log: log, counters: counters, observer: observer, rates: rates, ready: ready,
-		held: map[*report]*time.Timer{},
+		rest: newSignal(), held: map[*report]*time.Timer{},
 	}
 }
 
@@ -288,6 +289,9 @@ func (b *outbox) settle(reports []*report, answers []string) {
 		default:
 			b.notTaken(r, problem)
 		}
+	}
+	if slices.Contains(answers, completeWithRest) {
+		b.rest.notify()
 	}
 }
 

@@ -86,13 +86,17 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	return redisx.WhileAway.After(r.failures)
 }
 
-// register tells the server what the client's worker is, and since when it runs.
+// register tells the server what the client's worker is, and since when it runs. It releases jobs
+// that calls which have ended early left over.
 func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
-	_, err = c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
+	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
+	if reply != nil {
+		c.releaseRest(ctx)
+	}
 	return err
 }
 

@@ -5,11 +5,11 @@
 --          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
 --          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
 --          o and drop as in put
--- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'
+-- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
+--          when jobs that waited are still to be released, which sweep does
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
 -- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 500
---          dependents if checked, else all: 1000 take about 10 ms. Later calls release the rest, 500
---          each
+--          dependents if checked, else all: 1000 take about 10 ms
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time

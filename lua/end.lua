@@ -8,7 +8,8 @@
 --                   option n counts those calls, unless tries is 0
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
---          it if the job had ended before, and was left as it is. Nil if there is no such job
+--          it if the job had ended before, and was left as it is. 'complete+' if jobs that waited are
+--          still to be released, which sweep does. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
@@ -95,7 +96,7 @@ local function end_now()
   if as == 'complete' then
     item.delay, item.depends = 0, none
     complete(worker, {item})
-    problem = item.problem
+    problem, as = item.problem, item.state
   else
     item.group, item.message = group, message
     problem = fail(worker, item)

@@ -18,10 +18,11 @@
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
---          left after retry, or '!' and why it could not be done, as the single commands say it
+--          left after retry, or '!' and why it could not be done, as the single commands say it;
+--          'complete+' of one when jobs that waited are still to be released, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          500 dependents; later calls release the rest
+--          500 dependents
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time

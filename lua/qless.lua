@@ -8705,7 +8705,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -10178,7 +10178,11 @@ repeat
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
-        seldom1('release_rest')
+        local some = releasable < math.huge
+        local _, more = seldom1('release_rest')
+        if some and more then
+          items[#items].state = 'complete+'
+        end
       end
     end
   end
@@ -21376,7 +21380,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -22595,7 +22599,11 @@ local function end_now()
             for i = 1, #items do
               seldom1('release_dependents', items[i].jid)
             end
-            seldom1('release_rest')
+            local some = releasable < math.huge
+            local _, more = seldom1('release_rest')
+            if some and more then
+              items[#items].state = 'complete+'
+            end
           end
         end
       end
@@ -22608,7 +22616,7 @@ local function end_now()
         seldom1('stop_all_limited', owned)
       end
     until true
-    problem = item.problem
+    problem, as = item.problem, item.state
   else
     item.group, item.message = group, message
     problem = fail(worker, item)
@@ -24649,7 +24657,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -25870,7 +25878,11 @@ local function complete(worker, items)
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
-        seldom1('release_rest')
+        local some = releasable < math.huge
+        local _, more = seldom1('release_rest')
+        if some and more then
+          items[#items].state = 'complete+'
+        end
       end
     end
   end
@@ -57287,7 +57299,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -63417,7 +63429,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 end
 local worker
 repeat
@@ -63452,7 +63464,10 @@ end
 call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  release_rest()
+  local _, more = release_rest()
+  if more then
+    return 1
+  end
 end
 elseif command == 'workerJobs' then
 local call = redis.call

@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  nil
+-- Returns  1 if such jobs are still to be released, which sweep does; else nil
 -- Errors   Worker.register()
 -- Cost     4 commands; it releases at most 500 jobs
 -- Repeat   safe
@@ -24,5 +24,8 @@ json('Worker.register', 'json', ARGV[4])
 call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[4], 'EX', REGISTERED)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  release_rest()
+  local _, more = release_rest()
+  if more then
+    return 1
+  end
 end

@@ -8,7 +8,8 @@
 --                   option n counts those calls, unless tries is 0
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
---          it if the job had ended before, and was left as it is. Nil if there is no such job
+--          it if the job had ended before, and was left as it is. 'complete+' if jobs that waited are
+--          still to be released, which sweep does. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
@@ -1454,7 +1455,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -2668,7 +2669,11 @@ local function end_now()
             for i = 1, #items do
               seldom1('release_dependents', items[i].jid)
             end
-            seldom1('release_rest')
+            local some = releasable < math.huge
+            local _, more = seldom1('release_rest')
+            if some and more then
+              items[#items].state = 'complete+'
+            end
           end
         end
       end
@@ -2681,7 +2686,7 @@ local function end_now()
         seldom1('stop_all_limited', owned)
       end
     until true
-    problem = item.problem
+    problem, as = item.problem, item.state
   else
     item.group, item.message = group, message
     problem = fail(worker, item)

@@ -18,10 +18,11 @@
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
---          left after retry, or '!' and why it could not be done, as the single commands say it
+--          left after retry, or '!' and why it could not be done, as the single commands say it;
+--          'complete+' of one when jobs that waited are still to be released, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          500 dependents; later calls release the rest
+--          500 dependents
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop srem time
@@ -1377,7 +1378,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -2592,7 +2593,11 @@ local function complete(worker, items)
         for i = 1, #items do
           seldom1('release_dependents', items[i].jid)
         end
-        seldom1('release_rest')
+        local some = releasable < math.huge
+        local _, more = seldom1('release_rest')
+        if some and more then
+          items[#items].state = 'complete+'
+        end
       end
     end
   end

@@ -1841,7 +1841,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)

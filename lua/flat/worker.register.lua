@@ -5,7 +5,7 @@
 -- ARGV     NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  nil
+-- Returns  1 if such jobs are still to be released, which sweep does; else nil
 -- Errors   Worker.register()
 -- Cost     4 commands; it releases at most 500 jobs
 -- Repeat   safe
@@ -246,7 +246,7 @@ end
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 end
 
 local worker
@@ -282,6 +282,9 @@ end
 call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  release_rest()
+  local _, more = release_rest()
+  if more then
+    return 1
+  end
 end
 

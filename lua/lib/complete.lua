@@ -343,7 +343,8 @@ local function any_dependents(items, more)
   return count_existing(keys) > 0
 end
 
--- Publishes that jobs are complete for good, and releases their dependents if they may have some.
+-- Publishes that jobs are complete for good, and releases their dependents if they may have some. The
+-- last item's state tells Go that some are left.
 local function announce(items, special)
   local queue, suffix
   for i = 1, #items do
@@ -358,7 +359,11 @@ local function announce(items, special)
     for i = 1, #items do
       release_dependents(items[i].jid)
     end
-    release_rest()
+    local some = releasable < math.huge
+    local _, more = release_rest()
+    if some and more then
+      items[#items].state = 'complete+'
+    end
   end
 end
 

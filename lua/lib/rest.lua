@@ -1,7 +1,8 @@
 -- Releasing the jobs that wait for a complete one: all at once for clients of other languages, some
 -- hundreds in a call for Go. Of a job that has more, x:rest:<jid> has those that are still to be
--- released, and x:rest the job. Every later call that completes jobs releases some of them, and so do
--- a sweep and a worker that says that it runs. To everybody else they are jobs that wait.
+-- released, and x:rest the job. Go is told, and sweeps until none are left. Should it end before that,
+-- every later call that completes jobs releases some of them, and so does a worker that says that it
+-- runs. To everybody else they are jobs that wait.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
@@ -51,7 +52,8 @@ local function of_this_life(others, dependents) -- cold
   return found
 end
 
--- Releases some of the jobs that calls have left over. Returns how many.
+-- Releases some of the jobs that calls have left over. Returns how many, and whether there may be
+-- more.
 local function release_rest() -- cold
   local rest, released = prefix .. 'x:rest', 0
   releasable = math.min(releasable, RELEASED)
@@ -68,7 +70,7 @@ local function release_rest() -- cold
       call('zrem', rest, jid)
     end
   end
-  return released
+  return released, releasable <= 0
 end
 
 -- Leaves the dependents of a complete job for later. Returns whether that was possible.

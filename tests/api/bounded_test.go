@@ -250,12 +250,43 @@ var completions = map[string]func(e *env, job *qless.Job) error{
 		return e.Queue(job.Queue).CompleteMany(e.t.Context(), job.JID)[0]
 	},
 	"end": func(e *env, job *qless.Job) error {
-		return errOf(e.End(e.t.Context(), job.JID, qless.End{State: qless.StateComplete}))
+		state, err := e.End(e.t.Context(), job.JID, qless.End{State: qless.StateComplete})
+		require.Equal(e.t, qless.StateComplete, state)
+		return err
 	},
 }
 
-func TestDependentsAreReleasedInSteps(t *testing.T) {
+func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 	for what, complete := range completions {
+		for _, dependents := range []int{500, 501, 1300} {
+			t.Run(fmt.Sprint(what, " ", dependents), func(t *testing.T) {
+				e := newEnv(t)
+				job, _ := e.base(dependents)
+				e.requireShort(500*8+40, func() { require.NoError(t, complete(e, job)) })
+				require.Equal(t, dependents, e.counts("q").Waiting)
+				require.Zero(t, e.counts("q").Depends)
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
+				require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
+			})
+		}
+	}
+}
+
+// firstSteps are the scripts of completions, after which a program may end before it goes on.
+var firstSteps = map[string]func(e *env, job *qless.Job) error{
+	"complete": func(e *env, job *qless.Job) error {
+		return errOf(e.Run(e.t.Context(), "complete", "", job.JID, "w1", job.Queue, "{}", "checked", "1"))
+	},
+	"finish": func(e *env, job *qless.Job) error {
+		return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, job.Queue, "", "0"))
+	},
+	"end": func(e *env, job *qless.Job) error {
+		return errOf(e.Run(e.t.Context(), "end", "", job.JID, "complete", "", "", "0"))
+	},
+}
+
+func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
+	for what, complete := range firstSteps {
 		for later, releaseMore := range map[string]func(e *env) error{
 			"a sweep": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
 			"another completion": func(e *env) error {
@@ -293,7 +324,7 @@ func TestDependentsAreReleasedInSteps(t *testing.T) {
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
 	job, others := e.base(1200)
-	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, firstSteps["complete"](e, job))
 	var left []string
 	for _, jid := range others {
 		if e.rdb.SIsMember(t.Context(), "ql:x:rest:base", jid).Val() {
@@ -324,9 +355,9 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 func TestTwoLivesWithManyDependents(t *testing.T) {
 	e := newEnv(t)
 	job, _ := e.base(1200)
-	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, firstSteps["complete"](e, job))
 	job, _ = e.base(1200)
-	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, firstSteps["complete"](e, job))
 	for range 5 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// putDependents puts a job into one queue, and jobs that wait for it into another one, whose worker
+// is none of ours.
+func (e *env) putDependents(dependents int) (base string) {
+	e.t.Helper()
+	base = e.put("q")
+	specs := make([]qless.JobSpec, dependents)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base)}}
+	}
+	_, err := e.Queue("theirs").PutMany(e.t.Context(), specs)
+	require.NoError(e.t, err)
+	return base
+}
+
+// awaitReleased waits until all of them can be popped.
+func (e *env) awaitReleased(dependents int) {
+	e.t.Helper()
+	testkit.Until(e.t, "all dependents are released", func() bool {
+		return e.counts("theirs").Waiting == dependents
+	})
+	require.Empty(e.t, e.rdb.Keys(e.t.Context(), "ql:x:rest*").Val())
+}
+
+func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	base := e.putDependents(1300)
+	require.Equal(t, "complete", w.outcome(base).action)
+	e.awaitReleased(1300)
+}
+
+// The program that has completed a job has ended before it released them all.
+func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
+	e := newLiveEnv(t)
+	base := e.putDependents(1300)
+	jobs, err := e.as("ended").Queue("q").Pop(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []string{base}, jids(jobs))
+	answer, err := e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0")
+	require.NoError(t, err)
+	require.Equal(t, []any{"complete+"}, answer)
+	require.Equal(t, 500, e.counts("theirs").Waiting)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	e.awaitReleased(1300)
+}
