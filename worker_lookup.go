@@ -39,6 +39,9 @@ func (l *workLoop) resolve(ctx context.Context) (looked bool, err error) {
 	}
 	news := l.w.listener.takeNews()
 	changed := l.lookup.learn(news)
+	if changed { // others have heard of the new queue too, and it is enough if one looks
+		l.reservation.polls = true
+	}
 	if looked, err = l.look(ctx, news.missed); err != nil {
 		l.w.listener.missedQueues()
 	}

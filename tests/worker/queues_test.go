@@ -98,6 +98,19 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	t.Logf("%d bytes a worker and queue", (e.sent()-before)/workers/appear)
 }
 
+// One of the workers that hear of a new queue looks at all of theirs, and the others trust it.
+func TestAWorkerThatHearsOfANewQueueTrustsTheLookOfAnother(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
+	w.Handle("K", nothing)
+	w.start()
+	require.Equal(t, "complete", w.outcome(e.put("new-0")).action)
+	first := w.await(t, "it asks", 1, func(c tapped) bool {
+		return of("reserve")(c) && slices.Contains(c.args, "new-0")
+	})
+	require.True(t, strings.HasPrefix(first.args[6], "poll "), first.args)
+}
+
 // unannouncedPut does what a client does that tells nobody of a new queue.
 func (e *env) unannouncedPut(queue, jid string) {
 	e.t.Helper()
