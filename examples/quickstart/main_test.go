@@ -80,17 +80,32 @@ func TestTwiceOnOneServer(t *testing.T) {
 	require.Zero(t, known, "the queues are forgotten")
 }
 
-// A cancelingWriter cancels a context when a text is written.
-type cancelingWriter struct {
-	text   string
-	cancel context.CancelFunc
+// A writerFunc is called with each text that is written.
+type writerFunc func(text string)
+
+func (w writerFunc) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
 }
 
-func (w cancelingWriter) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(w.text)) {
-		w.cancel()
-	}
-	return len(p), nil
+func TestAReportThatFails(t *testing.T) {
+	server, err := qlesstest.Start()
+	require.NoError(t, err)
+	defer server.Close()
+	t.Setenv("REDIS_URL", "redis://"+server.Addr())
+
+	damage := writerFunc(func(text string) {
+		if !strings.HasPrefix(text, "put 5 files") {
+			return
+		}
+		for _, key := range server.Redis().Keys(t.Context(), namespace+"j:*").Val() {
+			if server.Redis().HGet(t.Context(), key, "klass").Val() == "Report" {
+				server.Redis().HSet(t.Context(), key, "data", "7")
+			}
+		}
+	})
+	err = run(t.Context(), damage, folder(t), 100)
+	require.ErrorContains(t, err, "the report failed: ")
 }
 
 func TestInterrupted(t *testing.T) {
@@ -100,7 +115,13 @@ func TestInterrupted(t *testing.T) {
 	t.Setenv("REDIS_URL", "redis://"+server.Addr())
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = run(ctx, cancelingWriter{"put 5 files", cancel}, folder(t), 100)
+	defer cancel()
+	interrupt := writerFunc(func(text string) {
+		if strings.HasPrefix(text, "put 5 files") {
+			cancel()
+		}
+	})
+	err = run(ctx, interrupt, folder(t), 100)
 	require.EqualError(t, err, "interrupted")
 
 	left, err := server.Redis().Keys(t.Context(), namespace+"j:*").Result()

@@ -30,12 +30,11 @@ type file struct {
 
 // A pipeline is one run over some files.
 type pipeline struct {
-	client   *qless.Client
-	worker   *qless.Worker
-	out      io.Writer
-	id       string
-	jids     []string // of all jobs that were put
-	reported chan struct{}
+	client *qless.Client
+	worker *qless.Worker
+	out    io.Writer
+	id     string
+	jids   []string // of all jobs that were put, the report last
 }
 
 // The stages of a pipeline. Each is a queue.
@@ -48,7 +47,7 @@ const (
 var stages = []string{hashStage, countStage, reportStage}
 
 func newPipeline(client *qless.Client, out io.Writer) (*pipeline, error) {
-	p := &pipeline{client: client, out: out, id: rand.Text()[:8], reported: make(chan struct{})}
+	p := &pipeline{client: client, out: out, id: rand.Text()[:8]}
 	var queues []string
 	for _, stage := range stages {
 		queues = append(queues, p.queue(stage).Name())
@@ -79,15 +78,15 @@ func (p *pipeline) run(ctx context.Context, paths []string, leftOut int) error {
 	if err := p.worker.Start(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-p.reported:
-	case <-ctx.Done():
-	}
+	result, err := p.client.Wait(ctx, p.jids[len(p.jids)-1])
 	if err := p.worker.Drain(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err != nil {
+		return err
+	}
+	if result.State == qless.StateFailed {
+		return fmt.Errorf("the report failed: %s", result.Failure.Message)
 	}
 	return p.printStats(ctx)
 }

@@ -36,7 +36,6 @@ func (p *pipeline) report(ctx context.Context, job *qless.Job, order reportOrder
 	if gone := len(order.Files) - len(files); gone > 0 {
 		fmt.Fprintf(p.out, "  %d results are gone: the server keeps fewer completed jobs\n", gone)
 	}
-	close(p.reported)
 	return nil
 }
 
