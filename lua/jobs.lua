@@ -11,8 +11,8 @@
 --          completed in this queue
 -- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
 -- Errors   Jobs()
--- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides; complete with a queue:
---          1 for each job that is looked at
+-- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
+--          most 1000; complete with a queue: 1 for each job that is looked at
 -- Repeat   safe
 -- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
 --          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
@@ -23,6 +23,9 @@
 -- @include "lib/due.lua"
 -- @include "lib/json.lua"
 -- @include "lib/work.lua"
+
+-- How many due jobs a call moves at most. Others are left out.
+local MAX_MOVED = 1000
 
 -- How many of the completed jobs are searched for those of a queue.
 local MAX_SEARCHED = 1000
@@ -117,11 +120,15 @@ elseif state == 'stalled' then
   local jids = call('zrangebyscore', key, '-inf', stamp, 'LIMIT', offset, count)
   return reply(jids, total and call('zcount', key, '-inf', stamp))
 elseif state == 'scheduled' then
+  local key, due = queue_key(queue, 'scheduled'), 0
   if is_due(queue, 'scheduled') then
     bring_due(queue, false, true, MAX_MOVED)
+    due = call('zcount', key, 0, stamp)
   end
-  local key = queue_key(queue, 'scheduled')
-  return reply(call('zrange', key, offset, last), total and call('zcard', key))
+  if offset >= 0 and last >= 0 then
+    offset, last = offset + due, last + due
+  end
+  return reply(call('zrange', key, offset, last), total and call('zcard', key) - due)
 elseif state == 'depends' then
   local key = queue_key(queue, 'depends')
   return reply(call('zrange', key, offset, last), total and call('zcard', key))

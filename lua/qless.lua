@@ -28022,12 +28022,16 @@ elseif state == 'stalled' then
     return jids
   end
 elseif state == 'scheduled' then
+  local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
   if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 10000)
+    bring_due(queue, false, true, 1000)
+    due = call('zcount', key, 0, stamp)
   end
-  local key = prefix .. 'q:' .. queue .. '-scheduled'
+  if offset >= 0 and last >= 0 then
+    offset, last = offset + due, last + due
+  end
   do
-    local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
+    local jids, total = call('zrange', key, offset, last), total and call('zcard', key) - due
     if total then
       return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
     end

@@ -11,8 +11,8 @@
 --          completed in this queue
 -- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
 -- Errors   Jobs()
--- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides; complete with a queue:
---          1 for each job that is looked at
+-- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
+--          most 1000; complete with a queue: 1 for each job that is looked at
 -- Repeat   safe
 -- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
 --          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
@@ -483,12 +483,16 @@ elseif state == 'stalled' then
     return jids
   end
 elseif state == 'scheduled' then
+  local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
   if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 10000)
+    bring_due(queue, false, true, 1000)
+    due = call('zcount', key, 0, stamp)
   end
-  local key = prefix .. 'q:' .. queue .. '-scheduled'
+  if offset >= 0 and last >= 0 then
+    offset, last = offset + due, last + due
+  end
   do
-    local jids, total = call('zrange', key, offset, last), total and call('zcard', key)
+    local jids, total = call('zrange', key, offset, last), total and call('zcard', key) - due
     if total then
       return '{"total":' .. total .. ',"jobs":' .. array(jids) .. '}'
     end

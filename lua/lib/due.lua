@@ -13,9 +13,6 @@
 -- @include "lib/tags.lua"
 -- @include "lib/work.lua"
 
--- The maximum number of due jobs that a command which only reads a queue moves.
-local MAX_MOVED = 10000
-
 -- Puts the child of a recurring job that was due at the given time.
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),

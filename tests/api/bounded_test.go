@@ -231,6 +231,27 @@ func TestALongListOfJidsIsReadInSteps(t *testing.T) {
 	}
 }
 
+func TestAListOfScheduledJobsMovesAThousandThatAreDue(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 1500)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.Delay(time.Minute)}}
+	}
+	require.NoError(t, errOf(e.Queue("q").PutMany(t.Context(), specs)))
+	later := []string{e.put("q", qless.Delay(time.Hour)), e.put("q", qless.Delay(2*time.Hour))}
+	e.clock.Advance(2 * time.Minute)
+	e.requireShort(1000*3+20, func() {
+		page, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{})
+		require.NoError(t, err)
+		require.Equal(t, qless.Page[string]{Items: later, Total: 2}, page)
+	})
+	require.EqualValues(t, 502, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
+	page, err := e.Queue("q").JIDs(t.Context(), qless.ListScheduled, qless.Range{Offset: 1, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, qless.Page[string]{Items: later[1:], Total: 2}, page)
+	require.EqualValues(t, 2, e.rdb.ZCard(t.Context(), "ql:q:q-scheduled").Val())
+}
+
 // A base is a running job on which others depend.
 func (e *env) base(dependents int) (job *qless.Job, others []string) {
 	e.t.Helper()
