@@ -186,7 +186,7 @@ func TestCostOfPages(t *testing.T) {
 		{"/workers", 350, 12_000},
 		{"/workers/worker-1", 350, 12_000},
 		{"/recurring", 1650, 40_000},
-		{"/recurring/tick-1", 20, 10_000},
+		{"/recurring/tick-1", 25, 10_000},
 		{"/schedules", 10, 10_000},
 		{"/limits", 10, 10_000},
 		{"/tracked", 10, 10_000},
