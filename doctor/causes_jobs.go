@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -158,22 +157,28 @@ func (l *look) stalledLocks() []Cause {
 	}}
 }
 
-// unhandled says which failure groups are those of workers of other languages that could not find
-// the code of a klass.
-func (l *look) unhandled() []Cause {
-	name := l.queue.Name()
-	python := []string{
+// unhandledGroups returns the failure groups in which workers of other languages put jobs of the
+// queue whose code they can't find: those of Python, and those of Ruby for the first klasses.
+func (l *look) unhandledGroups() []string {
+	var groups []string
+	for _, suffix := range []string{
 		"-ImportError", "-ModuleNotFoundError", "-AttributeError", "-method-missing", "-method-type",
+	} {
+		groups = append(groups, l.queue.Name()+suffix)
 	}
 	klasses := klassesOf(l.waiting, l.scheduled, l.running, l.depends)
+	for _, klass := range klasses[:min(len(klasses), maxNamed)] {
+		groups = append(groups, klass+":NameError")
+	}
+	return groups
+}
+
+// unhandled says which of these groups have jobs.
+func (l *look) unhandled() []Cause {
 	c := Cause{Code: CodeUnhandled}
 	for _, group := range slices.Sorted(maps.Keys(l.groups)) {
-		suffix, isOurs := strings.CutPrefix(group, name)
-		klass, isRuby := strings.CutSuffix(group, ":NameError")
-		if isOurs && slices.Contains(python, suffix) || isRuby && slices.Contains(klasses, klass) {
-			c.Groups = append(c.Groups, group)
-			c.Jobs += l.groups[group]
-		}
+		c.Groups = append(c.Groups, group)
+		c.Jobs += l.groups[group]
 	}
 	if c.Jobs == 0 {
 		return nil

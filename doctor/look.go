@@ -187,9 +187,19 @@ func (l *look) readNeeded() (err error) {
 	return err
 }
 
-func (l *look) readGroups() (err error) {
-	l.groups, err = l.client.FailureGroups(l.ctx)
-	return err
+// readGroups reads how many jobs are in the failure groups of those whose code nobody found.
+func (l *look) readGroups() error {
+	l.groups = map[string]int{}
+	for _, group := range l.unhandledGroups() {
+		jobs, err := l.client.FailedIn(l.ctx, group, qless.Range{Limit: 1})
+		if err != nil {
+			return err
+		}
+		if jobs.Total > 0 {
+			l.groups[group] = jobs.Total
+		}
+	}
+	return nil
 }
 
 // readRates reads what became of jobs of the queue in the last hour: of those that have the klasses

@@ -25,9 +25,14 @@ type Status struct {
 	Queues []QueueStatus `json:"queues"`
 	Total  int           `json:"total"`
 
-	Workers  Workforce `json:"workers"`
-	Rates    Rates     `json:"rates"`
-	Failures []Group   `json:"failures"` // the largest groups first
+	Workers Workforce `json:"workers"`
+	Rates   Rates     `json:"rates"`
+
+	// RatesFrom and RatesTo are the time that the rates are of.
+	RatesFrom time.Time `json:"rates_from"`
+	RatesTo   time.Time `json:"rates_to"`
+
+	Failures []Group `json:"failures"` // the largest groups first
 
 	// FullLimits are the limits that keep jobs waiting, of the first 100 that are defined.
 	FullLimits []qless.LimitInfo `json:"full_limits"`
@@ -83,27 +88,52 @@ type Group struct {
 	Jobs int    `json:"jobs"`
 }
 
-// ReadStatus reads what the namespace does, without changing anything. A queue whose oldest job has
-// been waiting for longer than late needs attention. It costs the server one script for 200 queues
-// ([qless.Client.Overview]), three commands a worker, and one script a limit that keeps jobs waiting.
+// A StatusReader reads what a namespace does, perhaps again and again.
+type StatusReader struct {
+	Client *qless.Client
+
+	// Late is for how long the oldest job of a queue may wait before the queue needs attention.
+	Late time.Duration
+
+	// Rates, if set, returns how many jobs of each queue have ended lately. A program that reads
+	// the status often may keep what was counted in minutes that are over. By default the last 5
+	// minutes are read each time.
+	Rates func(ctx context.Context) (QueueRates, error)
+}
+
+// QueueRates are how many jobs of each queue have ended in a time. A queue may be there more than
+// once.
+type QueueRates struct {
+	From, To time.Time
+	Queues   []qless.RateGroup
+}
+
+// ReadStatus reads what the namespace does, as [StatusReader.Read].
 func ReadStatus(
 	ctx context.Context, client *qless.Client, late time.Duration,
 ) (*Status, error) {
-	s := &Status{Time: time.Now(), Namespace: client.Namespace()}
-	steps := []func(context.Context, *qless.Client) error{
+	return (&StatusReader{Client: client, Late: late}).Read(ctx)
+}
+
+// Read reads what the namespace does, without changing anything. It costs the server one script for
+// 200 queues ([qless.Client.Overview]), three commands a worker, one for each minute of the rates,
+// and one script a limit that keeps jobs waiting.
+func (r *StatusReader) Read(ctx context.Context) (*Status, error) {
+	s := &Status{Time: time.Now(), Namespace: r.Client.Namespace()}
+	steps := []func(context.Context, *StatusReader) error{
 		s.readOverview, s.readWorkers, s.readRates, s.readSchedules,
 	}
 	for _, step := range steps {
-		if err := step(ctx, client); err != nil {
+		if err := step(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	s.Attention = s.problems(late)
+	s.Attention = s.problems(r.Late)
 	return s, nil
 }
 
-func (s *Status) readOverview(ctx context.Context, client *qless.Client) error {
-	seen, err := client.Overview(ctx, qless.OverviewQuery{})
+func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
+	seen, err := r.Client.Overview(ctx, qless.OverviewQuery{})
 	if err != nil {
 		return err
 	}
@@ -114,7 +144,7 @@ func (s *Status) readOverview(ctx context.Context, client *qless.Client) error {
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Compare(a.Name, b.Name) })
 	s.addFailures(seen.FailureGroups)
-	return s.readLimits(ctx, client, seen.Limits)
+	return s.readLimits(ctx, r.Client, seen.Limits)
 }
 
 func (s *Status) addFailures(groups map[string]int) {
@@ -144,8 +174,8 @@ func (s *Status) readLimits(
 	return nil
 }
 
-func (s *Status) readWorkers(ctx context.Context, client *qless.Client) error {
-	workers, err := client.Workers(ctx)
+func (s *Status) readWorkers(ctx context.Context, r *StatusReader) error {
+	workers, err := r.Client.Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -176,21 +206,27 @@ func (w *Workforce) add(worker *qless.WorkerCounts) {
 	w.Busy += worker.Jobs
 }
 
-func (s *Status) readRates(ctx context.Context, client *qless.Client) error {
-	from := s.Time.Add(-statusWindow).Truncate(time.Minute)
-	groups, err := client.QueueRates(ctx, qless.RateFilter{}, from, s.Time)
+func (s *Status) readRates(ctx context.Context, r *StatusReader) error {
+	read := r.Rates
+	if read == nil {
+		read = r.lastRates
+	}
+	last, err := read(ctx)
 	if err != nil {
 		return err
 	}
-	minutes := s.Time.Sub(from).Minutes()
+	s.RatesFrom, s.RatesTo = last.From, last.To
+	minutes := max(1, last.To.Sub(last.From).Minutes())
 	byQueue := map[string]Rates{}
-	for _, group := range groups {
+	for _, group := range last.Queues {
 		rates := Rates{
 			Completed: float64(group.Completed) / minutes,
 			Failed:    float64(group.Failed) / minutes,
 			Retried:   float64(group.Retried) / minutes,
 		}
-		byQueue[group.Name] = rates
+		sum := byQueue[group.Name]
+		sum.add(rates)
+		byQueue[group.Name] = sum
 		s.Rates.add(rates)
 	}
 	for i := range s.Queues {
@@ -199,8 +235,16 @@ func (s *Status) readRates(ctx context.Context, client *qless.Client) error {
 	return nil
 }
 
-func (s *Status) readSchedules(ctx context.Context, client *qless.Client) error {
-	schedules, err := client.Schedules(ctx, qless.Range{Limit: 100})
+// lastRates reads the rates of the last minutes.
+func (r *StatusReader) lastRates(ctx context.Context) (QueueRates, error) {
+	now := time.Now()
+	from := now.Add(-statusWindow).Truncate(time.Minute)
+	groups, err := r.Client.QueueRates(ctx, qless.RateFilter{}, from, now)
+	return QueueRates{from, now, groups}, err
+}
+
+func (s *Status) readSchedules(ctx context.Context, r *StatusReader) error {
+	schedules, err := r.Client.Schedules(ctx, qless.Range{Limit: 100})
 	if err != nil {
 		return err
 	}

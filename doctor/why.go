@@ -169,12 +169,12 @@ const (
 // workers, then what jobs wait for by themselves. If there is nothing to take yet, what the jobs wait
 // for comes before what there is to say of workers.
 //
-// Why reads what the public methods of the client tell, in about ten to thirty calls, which run one
-// after another: a queue that is in use changes in between. It looks at no more than 100 jobs in each
-// list of the queue, the dependencies of 20 jobs, and 5 limits, about 2000 commands on the server, and
-// it lists the workers (3 commands for each) and the failure groups (1 for each). Only for a queue
-// without jobs it counts those of all known queues (9 commands for each). As [qless.Queue.Counts] does,
-// it moves jobs that are due; otherwise it changes nothing.
+// Why reads what the public methods of the client tell, in about fifteen to fifty calls, which run
+// one after another: a queue that is in use changes in between. It looks at no more than 100 jobs
+// in each list of the queue, the dependencies of 20 jobs, and 5 limits, about 2000 commands on the
+// server, and it lists the workers (3 commands for each). Only for a queue without jobs it counts
+// those of all known queues (9 commands for each). As [qless.Queue.Counts] does, it moves jobs that
+// are due; otherwise it changes nothing.
 func Why(ctx context.Context, client *qless.Client, queue string) (*Explanation, error) {
 	if client == nil {
 		return nil, invalid("Why needs a client")

@@ -404,6 +404,20 @@ func TestWhyLooksAtABoundedNumberOfJobs(t *testing.T) {
 	require.Equal(t, 400, found.Causes[len(found.Causes)-1].Jobs, "but it counts all")
 }
 
+func TestWhyAsksForNoFailureGroupsButThoseOfItsCauses(t *testing.T) {
+	e := newEnv(t)
+	e.register("free", free)
+	e.put("q", "j")
+	cost := func(groups int) int {
+		for i := range groups {
+			e.put("other", fmt.Sprint(groups, "-", i))
+			e.do(e.pop("other", 1)[0].Fail(e.ctx, fmt.Sprint("group", i), "why"))
+		}
+		return len(e.server.Commands(t, func() { e.why() }))
+	}
+	require.Equal(t, cost(1), cost(50))
+}
+
 func TestWhyReturnsTheErrorsOfTheClient(t *testing.T) {
 	e := newEnv(t)
 	_, err := doctor.Why(t.Context(), e.Client, "")

@@ -24,10 +24,8 @@ func TestEveryLinkOfTheListsWorksBelowAPrefixAndANamespace(t *testing.T) {
 	d.do(err)
 	d.do(d.Limit("api").Set(t.Context(), qless.LimitConfig{Concurrency: 1}))
 	d.do(d.Queue("mail").SetMaxConcurrency(t.Context(), 3))
-	handler, err := web.New(web.Options{Prefix: "/ops", Logger: testkit.Quiet()},
-		web.Source{Name: "one", Client: d.Client}, web.Source{Name: "two", Client: d.Client})
-	d.do(err)
-	d = &desk{d.Client, t, d.server, handler}
+	d = d.at(web.New(web.Options{Prefix: "/ops", Logger: testkit.Quiet()},
+		web.Source{Name: "one", Client: d.Client}, web.Source{Name: "two", Client: d.Client}))
 
 	const base = "/ops/in/one/"
 	seen := map[string]bool{}

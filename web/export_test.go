@@ -15,6 +15,19 @@ func LimitLooks(t *testing.T, most time.Duration) {
 	t.Cleanup(func() { rateTime = before })
 }
 
+// EndTurn has a dashboard read again what is good for a turn only.
+func EndTurn(h *Handler) {
+	for _, s := range h.sites {
+		s.samples.mu.Lock()
+		for key, got := range s.samples.all {
+			if !got.isKept {
+				delete(s.samples.all, key)
+			}
+		}
+		s.samples.mu.Unlock()
+	}
+}
+
 // HasFeeds reports whether a dashboard subscribes to events.
 func HasFeeds(h *Handler) bool {
 	for _, s := range h.sites {

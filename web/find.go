@@ -26,7 +26,9 @@ type findData struct {
 	Next  string             `json:"next,omitempty"`
 	Named []named            `json:"named,omitempty"`
 
-	most int // how many jobs to find at once
+	most  int // how many jobs to find at once
+	lists int // in how many lists to look at once
+	jobs  int // at how many jobs
 }
 
 // A legReport says how far a request has looked in a list.
@@ -132,9 +134,15 @@ func (s *site) exactly(ctx context.Context, data *findData) string {
 
 // readFind goes through the lists, from a place on, until a page is full or enough was looked at.
 func (s *site) readFind(ctx context.Context, data *findData, next string) error {
-	seen, err := s.seen(ctx)
+	seen, isNew, err := s.seen(ctx)
 	if err != nil {
 		return err
+	}
+	data.lists, data.jobs = maxLegs, maxLooked
+	if isNew {
+		queues := len(seen.Queues)
+		data.lists = max(fewLegs, maxLegs-queues/queuesOfLeg)
+		data.jobs = max(fewLooked, maxLooked-queues*jobsOfQueue)
 	}
 	if next == "" {
 		if data.Named, err = s.namedIn(ctx, seen, data.Query); err != nil {
@@ -151,9 +159,9 @@ func (s *site) readLegs(
 	if err != nil {
 		return err
 	}
-	most, until := maxLooked, time.Now().Add(maxSearch)
+	most, until := data.jobs, time.Now().Add(maxSearch)
 	if data.In == "data" {
-		most = maxLookedWithData
+		most = min(most, maxLookedWithData)
 	}
 	for _, l := range s.legsOf(data, seen) {
 		if at != nil && l.place.compare(*at) < 0 {
@@ -167,7 +175,7 @@ func (s *site) readLegs(
 			return err
 		}
 		most -= looked
-		isEnough := data.isFull() || most <= 0 || len(data.Legs) >= maxLegs || time.Now().After(until)
+		isEnough := data.isFull() || most <= 0 || len(data.Legs) >= data.lists || time.Now().After(until)
 		if rest != "" || isEnough {
 			data.Next = nextPlace(l.place, rest)
 			return nil
@@ -178,6 +186,15 @@ func (s *site) readLegs(
 
 // maxLegs is in how many lists a request looks.
 const maxLegs = 70
+
+// A request that first has to find out which lists there are looks in fewer of them, and at fewer
+// jobs: one list less for so many queues, and so many jobs for each.
+const (
+	fewLegs     = 10
+	fewLooked   = 500
+	queuesOfLeg = 3
+	jobsOfQueue = 50
+)
 
 func (d *findData) isFull() bool { return len(d.Items) >= d.most }
 

@@ -23,7 +23,7 @@ func (s *site) foundOf(q *request) (target, error) {
 	form := q.form
 	c := &foundScope{site: s, data: findData{
 		Query: form.Get("q"), In: form.Get("in"), State: form.Get("state"), Queue: form.Get("queue"),
-		most: scopePage,
+		most: scopePage, lists: maxLegs, jobs: maxLooked,
 	}}
 	if !c.data.IsAsked() {
 		return nil, invalid("the scope found needs a q, a state or a queue")

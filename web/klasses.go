@@ -22,15 +22,19 @@ type rateSpan struct {
 	Step   time.Duration `json:"-"` // of a chart
 	cell   time.Duration // of a table: it begins with one
 	keep   time.Duration // how long a reading is good enough
+
+	// isLight says that a look reads little: the first one the last minute that is over, each of the
+	// next ones one more.
+	isLight bool
 }
 
 // rateSpans are those to choose from. Workers tell their rates every 15 seconds.
 var rateSpans = []rateSpan{
-	{"15m", "15 minutes", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second},
-	{"1h", "1 hour", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second},
-	{"6h", "6 hours", 6 * time.Hour, 10 * time.Minute, 10 * time.Minute, time.Minute},
-	{"24h", "24 hours", 24 * time.Hour, time.Hour, time.Hour, 5 * time.Minute},
-	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute},
+	{"15m", "15 minutes", 15 * time.Minute, time.Minute, time.Minute, 10 * time.Second, false},
+	{"1h", "1 hour", time.Hour, time.Minute, 5 * time.Minute, 15 * time.Second, false},
+	{"6h", "6 hours", 6 * time.Hour, 10 * time.Minute, 10 * time.Minute, time.Minute, false},
+	{"24h", "24 hours", 24 * time.Hour, time.Hour, time.Hour, 5 * time.Minute, false},
+	{"3d", "3 days", 3 * 24 * time.Hour, time.Hour, time.Hour, 15 * time.Minute, false},
 }
 
 // rateSpanOf returns the time that a request asks for: an hour, unless it says something else.

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// live sends the changing part of a page whenever it has changed, as server-sent events, for as long
-// as somebody looks at it.
+// live sends the changing part of a page whenever it has changed, as server-sent events, for as
+// long as somebody looks at it. All pages are updated at the same times: when a turn of the samples
+// begins.
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{}) // the server's limit is for pages
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	ticker := time.NewTicker(s.handler.options.Interval)
-	defer ticker.Stop()
 	var last []byte
 	for {
 		now, err := s.fragment(r.Context(), r, r.URL.Query().Get("page"))
@@ -34,9 +33,11 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 		if err != nil || control.Flush() != nil {
 			return
 		}
+		next := time.NewTimer(time.Until(s.samples.turn(time.Now(), s.handler.options.Interval)))
 		select {
-		case <-ticker.C:
+		case <-next.C:
 		case <-r.Context().Done():
+			next.Stop()
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/qless/qless-go/doctor"
 )
@@ -10,7 +11,10 @@ import (
 // status returns what the namespace does, as it was read lately.
 func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 	return sampled(ctx, &s.samples, "status", func(ctx context.Context) (*doctor.Status, error) {
-		status, err := doctor.ReadStatus(ctx, s.Client, s.handler.options.Late)
+		reader := doctor.StatusReader{
+			Client: s.Client, Late: s.handler.options.Late, Rates: s.lastRates,
+		}
+		status, err := reader.Read(ctx)
 		if err == nil {
 			groups := map[string]int{}
 			for _, group := range status.Failures {
@@ -20,6 +24,22 @@ func (s *site) status(ctx context.Context) (*doctor.Status, error) {
 		}
 		return status, err
 	})
+}
+
+// lastMinutes is the time that the rates of all queues are of: five minutes, and the one that is
+// not over.
+var lastMinutes = rateSpan{
+	Length: 6 * time.Minute, cell: time.Minute, keep: 4 * time.Second, isLight: true,
+}
+
+// lastRates returns the rates of all queues in the last minutes, as far as they are known.
+func (s *site) lastRates(ctx context.Context) (doctor.QueueRates, error) {
+	known, err := s.tallies.look(ctx, "queues", lastMinutes, s.queueRates)
+	rates := doctor.QueueRates{From: known.since, To: known.to}
+	for _, p := range known.parts {
+		rates.Queues = append(rates.Queues, p.groups...)
+	}
+	return rates, err
 }
 
 // An overviewData is the status with what needs to be looked at twice.

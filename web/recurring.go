@@ -50,7 +50,7 @@ func (s *site) recurring(r *http.Request) (*view, error) {
 }
 
 func (s *site) readRecurring(ctx context.Context, only string, from int) (*recurringData, error) {
-	seen, err := s.seen(ctx)
+	seen, _, err := s.seen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +77,23 @@ func (s *site) readRecurring(ctx context.Context, only string, from int) (*recur
 // seenAge is how old the figures of all queues may be on the pages that need little of them.
 const seenAge = 10 * time.Second
 
-// seen returns the figures of all queues as they were lately, by name.
-func (s *site) seen(ctx context.Context) (*qless.Overview, error) {
-	return sampledFor(ctx, &s.samples, seenAge, "seen",
+// seen returns the figures of all queues as they were lately, by name, and whether it has read
+// them.
+func (s *site) seen(ctx context.Context) (*qless.Overview, bool, error) {
+	var isNew bool
+	seen, err := sampledFor(ctx, &s.samples, seenAge, "seen",
 		func(ctx context.Context) (*qless.Overview, error) {
+			isNew = true
 			seen, err := s.Client.Overview(ctx, qless.OverviewQuery{})
 			slices.SortFunc(seen.Queues, func(a, b qless.QueueOverview) int {
 				return cmp.Compare(a.Name, b.Name)
 			})
 			return &seen, err
 		})
+	if err != nil { // perhaps it is still being read
+		return nil, false, err
+	}
+	return seen, isNew, nil
 }
 
 func (s *site) addRecurring(

@@ -7,33 +7,40 @@ import (
 	"time"
 )
 
-// A sample is read at most this often, unless it may be older, and for at most so long.
 const (
-	sampleAge     = 1500 * time.Millisecond
-	sampleTimeout = 10 * time.Second
+	sampleTurn    = 1750 * time.Millisecond
+	sampleTimeout = 10 * time.Second // of a reading
 )
 
-// samples keeps what was read last, so that all who look at a page share its readings. What nobody
+// samples keeps what was read last, so that all who look at a page share its readings. Time passes
+// in turns: what is read in one is good until its end, unless it may be older. The pages that are
+// shown are updated when a turn begins, and so none shows what was read before that. What nobody
 // has looked at for a while is dropped with the next reading.
 type samples struct {
-	mu  sync.Mutex
-	all map[string]*sample
+	began time.Time // the first turn
+	mu    sync.Mutex
+	all   map[string]*sample
 }
 
 type sample struct {
-	done  chan struct{} // closed when value and err are there
-	at    time.Time     // when it was asked for
-	age   time.Duration // how old it may get
-	value any
-	err   error
+	done   chan struct{} // closed when value and err are there
+	until  time.Time     // when it is to be read again
+	isKept bool          // for a time of its own
+	value  any
+	err    error
 }
 
-// sampled returns what read returned lately for the key, or reads it. Concurrent callers share one
-// reading; ctx ends the wait, not the reading.
+// turn returns the end of the turn that a time is in, if turns have this length.
+func (s *samples) turn(now time.Time, length time.Duration) time.Time {
+	return s.began.Add(now.Sub(s.began).Truncate(length) + length)
+}
+
+// sampled returns what read returned in this turn for the key, or reads it. Concurrent callers
+// share one reading; ctx ends the wait, not the reading.
 func sampled[T any](
 	ctx context.Context, s *samples, key string, read func(ctx context.Context) (T, error),
 ) (T, error) {
-	return sampledFor(ctx, s, sampleAge, key, read)
+	return sampledFor(ctx, s, 0, key, read)
 }
 
 // sampledFor is sampled for what costs more, and may be older.
@@ -41,7 +48,7 @@ func sampledFor[T any](
 	ctx context.Context, s *samples, age time.Duration, key string,
 	read func(ctx context.Context) (T, error),
 ) (T, error) {
-	got, isNew := s.join(key, age)
+	got, isNew := s.join(key, time.Now(), age)
 	if isNew {
 		go func() {
 			defer close(got.done)
@@ -68,21 +75,24 @@ func sampledFor[T any](
 	return got.value.(T), nil
 }
 
-// join returns the sample of a key, and whether it has yet to be read.
-func (s *samples) join(key string, age time.Duration) (*sample, bool) {
+// join returns the sample of a key, and whether it has yet to be read. It is good for a time, or
+// until the end of the turn if that is 0.
+func (s *samples) join(key string, now time.Time, age time.Duration) (*sample, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if got := s.all[key]; got != nil && now.Sub(got.at) < age {
+	if got := s.all[key]; got != nil && now.Before(got.until) {
 		return got, false
 	}
 	fresh := map[string]*sample{}
 	for other, got := range s.all {
-		if now.Sub(got.at) < got.age {
+		if now.Before(got.until) {
 			fresh[other] = got
 		}
 	}
-	got := &sample{done: make(chan struct{}), at: now, age: age}
+	got := &sample{done: make(chan struct{}), until: now.Add(age), isKept: age > 0}
+	if !got.isKept {
+		got.until = s.turn(now, sampleTurn)
+	}
 	fresh[key] = got
 	s.all = fresh
 	return got, true
@@ -92,7 +102,7 @@ func (s *samples) join(key string, age time.Duration) (*sample, bool) {
 func (s *samples) drop(key string, failed *sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all[key] == failed && failed.age > sampleAge {
+	if s.all[key] == failed && failed.isKept {
 		delete(s.all, key)
 	}
 }

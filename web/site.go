@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -25,6 +26,7 @@ type site struct {
 
 func newSite(h *Handler, source Source, base string) *site {
 	s := &site{Source: source, handler: h, base: base, mux: http.NewServeMux()}
+	s.samples.began = time.Now()
 	s.page("/{$}", s.overview)
 	s.page("/queues", s.queues)
 	s.page("/queues/{queue}", s.queue)

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// rateLate is for how long a minute may still change after its end.
-	rateLate = 2 * time.Minute
+	// rateLate is for how long a minute may still change after its end. Workers say every 15
+	// seconds what they have counted.
+	rateLate = time.Minute
 
 	// rateStep is the time that is asked for first, and maxRateStep what is asked for if that is
 	// answered at once, so that no script takes long.
-	rateStep    = 3 * time.Minute
+	rateStep    = time.Minute
 	maxRateStep = time.Hour
 
 	// rateCalls is how often a look asks at most.
@@ -80,6 +81,18 @@ func (s *site) minutesOf(filter qless.RateFilter) rateReader {
 	}
 }
 
+// queueRates reads all rates by queue, minute by minute.
+func (s *site) queueRates(ctx context.Context, from, to time.Time) (parts []ratePart, err error) {
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		p := ratePart{from: at, to: at.Add(time.Minute)}
+		if p.groups, err = s.Client.QueueRates(ctx, qless.RateFilter{}, p.from, p.to); err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
 // klassesOf reads what a filter selects by klass.
 func (s *site) klassesOf(filter qless.RateFilter) rateReader {
 	return func(ctx context.Context, from, to time.Time) ([]ratePart, error) {
@@ -88,8 +101,9 @@ func (s *site) klassesOf(filter qless.RateFilter) rateReader {
 	}
 }
 
-// A tally has the rates of a span. They are read from the latest minute backwards, a few with each
-// look, and those of minutes that are over are kept.
+// A tally has the rates of a span. They are read from the latest minute backwards: with the first
+// look those that may still change, and no others unless that was quick; with each of the next ones
+// a few more. Those of minutes that are over are kept.
 type tally struct {
 	span rateSpan
 	read rateReader
@@ -105,7 +119,7 @@ type tally struct {
 
 // A knownTally is what is known after a look.
 type knownTally struct {
-	begin, to time.Time  // of the span
+	begin, to time.Time  // of the span; to is when its end was read
 	since     time.Time  // all from then on is known
 	parts     []ratePart // in order, from since on
 }
@@ -114,15 +128,18 @@ type knownTally struct {
 func (t *tally) look(ctx context.Context, now time.Time) (knownTally, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	isFirst := t.at.IsZero()
 	if now.Sub(t.at) >= t.span.keep {
 		if err := t.readRecent(ctx, now); err != nil {
 			return knownTally{}, err
 		}
 	}
-	known := knownTally{begin: now.Add(t.span.cell - t.span.Length).Truncate(t.span.cell), to: now}
+	known := knownTally{begin: now.Add(t.span.cell - t.span.Length).Truncate(t.span.cell), to: t.at}
 	t.past = slices.DeleteFunc(t.past, func(p ratePart) bool { return !p.to.After(known.begin) })
-	if err := t.readPast(ctx, known.begin); err != nil {
-		return knownTally{}, err
+	if !isFirst || t.way < rateTime && !t.span.isLight {
+		if err := t.readPast(ctx, known.begin); err != nil {
+			return knownTally{}, err
+		}
 	}
 	known.since = t.missing(known.begin)
 	for _, p := range slices.Concat(t.past, t.recent) {
@@ -135,9 +152,13 @@ func (t *tally) look(ctx context.Context, now time.Time) (knownTally, error) {
 
 // readRecent reads the minutes that may still change.
 func (t *tally) readRecent(ctx context.Context, now time.Time) error {
-	head := now.Add(-rateLate).Truncate(time.Minute)
+	head, to := now.Add(-rateLate).Truncate(time.Minute), now.Add(time.Millisecond)
+	if t.span.isLight && t.at.IsZero() {
+		to = now.Truncate(time.Minute)
+		now = to
+	}
 	began := time.Now()
-	recent, err := t.read(ctx, head, now.Add(time.Millisecond))
+	recent, err := t.read(ctx, head, to)
 	if err != nil {
 		return err
 	}
@@ -150,7 +171,11 @@ func (t *tally) readRecent(ctx context.Context, now time.Time) error {
 func (t *tally) readPast(ctx context.Context, begin time.Time) error {
 	step := rateStep
 	var spent time.Duration
-	for range rateCalls {
+	calls := rateCalls
+	if t.span.isLight {
+		calls = 1
+	}
+	for range calls {
 		to := t.missing(begin)
 		if !to.After(begin) {
 			return nil

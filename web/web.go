@@ -60,7 +60,8 @@ type Options struct {
 	// Late is from which age of its oldest job on a queue needs attention. It defaults to 5 minutes.
 	Late time.Duration
 
-	// Interval is the time between two updates of a page. It defaults to 2 seconds.
+	// Interval is the time between two updates of a page. It defaults to 1.75 seconds, which is how
+	// often most is read at most, however many people look.
 	Interval time.Duration
 }
 
@@ -130,7 +131,7 @@ func (o *Options) setDefaults() {
 		o.Late = 5 * time.Minute
 	}
 	if o.Interval <= 0 {
-		o.Interval = 2 * time.Second
+		o.Interval = sampleTurn
 	}
 	if o.User == nil {
 		o.User = userOf

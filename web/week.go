@@ -14,9 +14,7 @@ import (
 const (
 	weekDays    = 7   // before today
 	weekQueues  = 100 // of how many queues the days are read
-	fewQueues   = 50
-	weekAtOnce  = 5  // how many days of queues are read with each look
-	weekOfFew   = 20 // the same if there are few queues, so that the page costs little anyway
+	fewQueues   = 50  // with more of them, the first look reads no days
 	weekRefresh = 30 * time.Second
 )
 
@@ -54,14 +52,14 @@ type dayData struct {
 	HasMore   bool   `json:"has_more,omitzero"`
 }
 
-// week returns what was counted in the last days. It reads a part of that: what is not known, or
-// what is about today and was read first.
+// week returns what was counted in the last days. It reads a part of what is not known, or of what
+// is about today and was read first.
 func (s *site) week(ctx context.Context, queues []string, total int) (*weekData, error) {
 	slices.Sort(queues)
 	queues = part(queues, 0, weekQueues)
 	return sampled(ctx, &s.samples, "week", func(ctx context.Context) (*weekData, error) {
 		now := time.Now().UTC()
-		for _, one := range s.days.old(queues, now) {
+		for _, one := range s.days.old(queues, now, daysAtOnce(total)) {
 			stats, err := s.Client.Queue(one.queue).Stats(ctx, one.day)
 			if err != nil {
 				return nil, err
@@ -73,6 +71,10 @@ func (s *site) week(ctx context.Context, queues []string, total int) (*weekData,
 		return week, nil
 	})
 }
+
+// daysAtOnce is how many days of queues are read with each look, if there are so many queues: the
+// more there are, the more else the page costs.
+func daysAtOnce(queues int) int { return max(2, 8-queues/25) }
 
 func newDayCount(stats qless.Stats, now time.Time) dayCount {
 	return dayCount{stats.Run.Count, stats.Failures, now}
@@ -88,9 +90,10 @@ func lastDays(now time.Time) []time.Time {
 	return all
 }
 
-// old returns what to read next: what is not known first, today before the other days. A day that is
-// over does not change.
-func (d *days) old(queues []string, now time.Time) []queueDay {
+// old returns what to read next, at most so much: what is not known first, today before the other
+// days. A day that is over does not change. The first look at many queues leaves the days to the
+// next ones.
+func (d *days) old(queues []string, now time.Time, most int) []queueDay {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []queueDay
@@ -107,19 +110,19 @@ func (d *days) old(queues []string, now time.Time) []queueDay {
 	slices.SortStableFunc(all, func(a, b queueDay) int {
 		return cmp.Compare(d.all[a].at.UnixNano(), d.all[b].at.UnixNano())
 	})
-	if len(queues) <= fewQueues {
-		return part(all, 0, weekOfFew)
+	if isFirst := d.all == nil; isFirst {
+		d.all = map[queueDay]dayCount{}
+		if len(queues) > fewQueues {
+			return nil
+		}
 	}
-	return part(all, 0, weekAtOnce)
+	return part(all, 0, most)
 }
 
 // set keeps a count, and drops those of days that are long over.
 func (d *days) set(one queueDay, count dayCount) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.all == nil {
-		d.all = map[queueDay]dayCount{}
-	}
 	d.all[one] = count
 	if len(d.all) <= 2*weekQueues*(1+weekDays) {
 		return

@@ -370,25 +370,6 @@ local function open_list(area, kind, name)
   end
   return list
 end
-local function read_list(list, offset, count)
-  local last = math.min(offset + count, list.total) - 1
-  if last < offset then
-    return {}, {}
-  elseif list.kind == 'failed' then
-    return call('lrange', list.key, offset, last), {}
-  end
-  local found
-  if list.falls then
-    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-  else
-    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-  end
-  local jids, scores = {}, {}
-  for i = 1, #found, 2 do
-    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
-  end
-  return jids, scores
-end
 
 
 
@@ -1312,15 +1293,30 @@ local function matches(filter, key, jid)
 end
 local function search(area, list, cursor, count, limit, filter)
   local offset = seldom1('after_cursor', area, list, cursor)
-  local jids, scores = read_list(list, offset, count)
+  local jids
+  repeat
+    local list, offset, count = list, offset, count
+    local last = math.min(offset + count, list.total) - 1
+    if last < offset then
+      jids = {}
+      break
+    elseif list.kind == 'failed' then
+      jids = call('lrange', list.key, offset, last)
+      break
+    elseif list.falls then
+      jids = call('zrevrange', list.key, offset, last)
+      break
+    end
+    jids = call('zrange', list.key, list.from + offset, list.from + last)
+  until true
   local found, theirs = {}, {}
   for i = 1, #jids do
     local jid = jids[i]
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
-      found[#found + 1], theirs[#theirs + 1] = jid, scores[i] or false
+      found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
     if i == count or #found == limit and limit > 0 then
-      return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, scores[i])
+      return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
   return found, theirs, #jids, ''

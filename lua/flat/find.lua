@@ -9,9 +9,9 @@
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
 --          of the list, and what list shows of those that were found
 -- Errors   Find(), Queue()
--- Cost     3 commands, and 1 for each job that it looks at; 2 more for text in the data; 2 for each
---          that it finds. A cursor whose job has left costs 1 for each time that the jobs with its
---          score can be halved
+-- Cost     3 commands, 1 more unless it comes to the end, and 1 for each job that it looks at; 2
+--          more for text in the data; 3 for each that it finds. A cursor whose job has left costs 1
+--          for each time that the jobs with its score can be halved
 -- Repeat   safe
 -- Needs    hget hmget hstrlen llen lrange time zcard zcount zrange zrank zrevrange zscore
 
@@ -136,25 +136,6 @@ local function open_list(area, kind, name)
   end
   return list
 end
-local function read_list(list, offset, count)
-  local last = math.min(offset + count, list.total) - 1
-  if last < offset then
-    return {}, {}
-  elseif list.kind == 'failed' then
-    return call('lrange', list.key, offset, last), {}
-  end
-  local found
-  if list.falls then
-    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
-  else
-    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
-  end
-  local jids, scores = {}, {}
-  for i = 1, #found, 2 do
-    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
-  end
-  return jids, scores
-end
 local seldom1
 
 
@@ -184,15 +165,30 @@ local function matches(filter, key, jid)
 end
 local function search(area, list, cursor, count, limit, filter)
   local offset = seldom1('after_cursor', area, list, cursor)
-  local jids, scores = read_list(list, offset, count)
+  local jids
+  repeat
+    local list, offset, count = list, offset, count
+    local last = math.min(offset + count, list.total) - 1
+    if last < offset then
+      jids = {}
+      break
+    elseif list.kind == 'failed' then
+      jids = call('lrange', list.key, offset, last)
+      break
+    elseif list.falls then
+      jids = call('zrevrange', list.key, offset, last)
+      break
+    end
+    jids = call('zrange', list.key, list.from + offset, list.from + last)
+  until true
   local found, theirs = {}, {}
   for i = 1, #jids do
     local jid = jids[i]
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
-      found[#found + 1], theirs[#theirs + 1] = jid, scores[i] or false
+      found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
     if i == count or #found == limit and limit > 0 then
-      return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, scores[i])
+      return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
   return found, theirs, #jids, ''

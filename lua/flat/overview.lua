@@ -186,11 +186,14 @@ local function sound(reply, key)
 end
 local turns = {}
 local function told_by_score(work, place)
-  local score = finite(call('zrevrange', work, place, place, 'WITHSCORES')[2])
-  local priority = score and math.ceil(score)
-  local at = score and (priority - score) * 10000000000
-  if score and score <= priority - NO_TIME and score > priority - TURNS and at <= now + 1 then
-    return priority, at
+  local score = tonumber(call('zrevrange', work, place, place, 'WITHSCORES')[2])
+  if score then
+    local priority = math.ceil(score)
+    local lack = priority - score
+    local at = lack * 10000000000
+    if lack >= NO_TIME and lack < TURNS and at <= now + 1 then
+      return priority, at
+    end
   end
 end
 local function first_of_all(work, waiting)
@@ -230,51 +233,42 @@ local function all_figures(queues)
   local found = {}
   for i = 1, #queues do
     local key = prefix .. 'q:' .. queues[i] .. '-'
-    local keys = {
-      key .. 'work', key .. 'locks', key .. 'scheduled', key .. 'recur', key .. 'depends',
-    }
-    local parts = call('exists', unpack(keys))
+    local work, locks, scheduled = key .. 'work', key .. 'locks', key .. 'scheduled'
+    local recur, depends = key .. 'recur', key .. 'depends'
+    local parts = call('exists', work, locks, scheduled, recur, depends)
     if parts > 0 then
       do
-        local found, at, queue, keys, parts = found, i, queues[i], keys, parts
-        local work, locks, scheduled, recur = unpack(keys)
-        local waiting, held, ahead, repeated, dependent
-        do
-          local keys, left = keys, parts
-          local sizes = {0, 0, 0, 0, 0}
-          for i = 1, #keys do
-            if left == 0 then
-              break
-            end
-            sizes[i] = sound(try('zcard', keys[i]), keys[i])
-            if sizes[i] ~= 0 then
-              left = left - 1
-            end
-          end
-          waiting, held, ahead, repeated, dependent = unpack(sizes)
-        end
-        local stalled, due = held, 0
-        if held and held > 0 then
-          stalled = call('zcount', locks, '0', stamp)
-        end
-        if ahead and ahead > 0 then
-          due = call('zcount', scheduled, '-inf', stamp)
-        end
+        local found, at, queue, parts, work, locks, scheduled, recur, depends = found, i, queues[i], parts, work, locks, scheduled, recur, depends
+        local waiting, held, stalled, ahead, due, repeated, dependent = sound(try('zcard', work), work), 0, 0, 0, 0, 0, 0
         local since = now
-        if waiting and waiting > 0 then
-          since = math.min(since, waiting_since(queue, work, waiting))
+        if waiting ~= 0 then
+          parts = parts - 1
+          since = waiting and math.min(since, waiting_since(queue, work, waiting)) or since
         end
-        if due > 0 then
-          since = math.min(since, finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge))
+        if parts > 0 then
+          held = sound(try('zcard', locks), locks)
+          parts = held == 0 and parts or parts - 1
+          stalled = held and held > 0 and call('zcount', locks, '0', stamp) or held
         end
-        if repeated and repeated > 0 then
-          since = math.min(since, finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge))
+        if parts > 0 then
+          ahead = sound(try('zcard', scheduled), scheduled)
+          parts = ahead == 0 and parts or parts - 1
+          due = ahead and ahead > 0 and call('zcount', scheduled, '-inf', stamp) or 0
+          since = due > 0 and math.min(since, finite(call('zrange', scheduled, '0', '0', 'WITHSCORES')[2], math.huge)) or since
+        end
+        if parts > 0 then
+          repeated = sound(try('zcard', recur), recur)
+          parts = repeated == 0 and parts or parts - 1
+          since = repeated and repeated > 0 and math.min(since, finite(call('zrange', recur, '0', '0', 'WITHSCORES')[2], math.huge)) or since
+        end
+        if parts > 0 then
+          dependent = sound(try('zcard', depends), depends)
         end
         local n = #found
-        found[n + 1], found[n + 2] = at, waiting and waiting + due
-        found[n + 3], found[n + 4] = held and held - stalled, stalled
-        found[n + 5], found[n + 6], found[n + 7] = ahead and ahead - due, dependent, repeated
-        found[n + 8] = waiting and ahead and repeated and math.floor((now - since) * 1000)
+        found[n + 1], found[n + 2], found[n + 3], found[n + 4], found[n + 5], found[n + 6], found[n + 7],
+          found[n + 8] = at, waiting and waiting + due, held and held - stalled, stalled,
+          ahead and ahead - due, dependent, repeated,
+          waiting and ahead and repeated and math.floor((now - since) * 1000)
       end
     end
   end
@@ -315,8 +309,7 @@ local function group_sizes()
   local groups, found = sound(try('smembers', key), key), {}
   for i = 1, math.min(#(groups or none), 1000) do
     local group = prefix .. 'f:' .. groups[i]
-    found[2 * i - 1] = groups[i]
-    found[2 * i] = sound(try('llen', group), group)
+    found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
   end
   return groups and found
 end

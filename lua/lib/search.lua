@@ -52,20 +52,39 @@ local function matches(filter, key, jid)
   return not filter.data or type(data) == 'string' and string.find(data, filter.data, 1, true) ~= nil
 end
 
+-- At most count jids of a list, without their scores: to write those as text costs more than to
+-- look at a jid.
+local function bare_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last)
+  elseif list.falls then
+    return call('zrevrange', list.key, offset, last)
+  end
+  return call('zrange', list.key, list.from + offset, list.from + last)
+end
+
+-- The score of a jid in a list, or false in a failure group, which has none.
+local function score_in(list, jid)
+  return list.kind ~= 'failed' and call('zscore', list.key, jid)
+end
+
 -- Looks at a number of entries after a cursor. Returns the jids that match, at most limit of them
 -- unless that is 0, their scores, how many were looked at, and the next cursor, which is empty at the
 -- end of the list.
 local function search(area, list, cursor, count, limit, filter)
   local offset = after_cursor(area, list, cursor)
-  local jids, scores = read_list(list, offset, count)
+  local jids = bare_list(list, offset, count)
   local found, theirs = {}, {}
   for i = 1, #jids do
     local jid = jids[i]
     if matches(filter, list.kind == 'recurring' and recur_key(jid) or job_key(jid), jid) then
-      found[#found + 1], theirs[#theirs + 1] = jid, scores[i] or false
+      found[#found + 1], theirs[#theirs + 1] = jid, score_in(list, jid)
     end
     if i == count or #found == limit and limit > 0 then
-      return found, theirs, i, cursor_at(list, offset + i - 1, jid, scores[i])
+      return found, theirs, i, cursor_at(list, offset + i - 1, jid, score_in(list, jid))
     end
   end
   return found, theirs, #jids, ''

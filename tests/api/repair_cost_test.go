@@ -31,7 +31,7 @@ func TestCommandsThatLookingCosts(t *testing.T) {
 		"find nothing": {2 + jobs, func() error {
 			return errOf(e.Queue("q").Find(ctx, qless.ListWaiting, qless.Filter{Klass: "L"}, ""))
 		}},
-		"find all": {2 + 3*jobs, func() error {
+		"find all": {2 + 4*jobs, func() error {
 			return errOf(e.Queue("q").Find(ctx, qless.ListWaiting, qless.Filter{Klass: "K"}, ""))
 		}},
 		"latency":  {3 + 4, func() error { return errOf(e.Queue("q").Latency(ctx)) }},

@@ -17,7 +17,7 @@ func row(jid string) string {
 
 func TestAChangeOnTheServerIsShown(t *testing.T) {
 	t.Parallel()
-	b := newBoard(t, web.Options{Interval: 2 * time.Second}) // as it is by default
+	b := newBoard(t, web.Options{Interval: 1750 * time.Millisecond}) // as it is by default
 	b.put("mail", "Send")
 	p := newTab(t, b.url)
 	p.open("/queues/mail")
