@@ -42,6 +42,11 @@ func (r *report) bound(what string, value float64, unit string, most float64) {
 	r.figures[len(r.figures)-1].AtMost = &most
 }
 
+// atMost returns what adds figures with the same bar.
+func (r *report) atMost(most float64) func(what string, value float64, unit string) {
+	return func(what string, value float64, unit string) { r.bound(what, value, unit, most) }
+}
+
 // writeTable prints the figures, with the cases in a column of their own if there are any.
 func writeTable(out io.Writer, r *report) error {
 	fmt.Fprintf(out, "\n%s\n", r.workload)

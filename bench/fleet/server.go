@@ -113,7 +113,7 @@ func (s *server) longest(ctx context.Context) (time.Duration, error) {
 	var longest time.Duration
 	for _, entry := range entries {
 		switch strings.ToLower(entry.Args[0]) {
-		case "info", "slowlog", "flushall", "script":
+		case "client", "flushall", "info", "script", "slowlog":
 		default:
 			longest = max(longest, entry.Duration)
 		}

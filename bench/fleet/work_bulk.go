@@ -111,13 +111,14 @@ func bulk(ctx context.Context, o *options, r *report) error {
 		if err != nil {
 			return err
 		}
+		bar := r.add
+		if call.inSteps {
+			bar = r.atMost(step)
+		}
 		r.add("scripts", float64(one.Scripts), "")
 		r.add("server CPU", ms(one.CPU), "ms")
-		if call.inSteps {
-			r.bound("longest call", ms(one.longest), "ms", step)
-		} else {
-			r.add("longest call", ms(one.longest), "ms")
-		}
+		bar("server CPU a script", ms(one.CPU)/float64(max(1, one.Scripts)), "ms")
+		bar("longest call", ms(one.longest), "ms")
 	}
 	return nil
 }

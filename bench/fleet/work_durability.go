@@ -78,7 +78,7 @@ func survive(ctx context.Context, o *options, r *report, sync string) (failed er
 	r.add("acknowledged puts", float64(all.acknowledged), "jobs")
 	lost := r.add
 	if !mayLose {
-		lost = func(what string, value float64, unit string) { r.bound(what, value, unit, 0) }
+		lost = r.atMost(0)
 	}
 	lost("lost before they were run", float64(all.lost), "jobs")
 	lost("gone after they were run", float64(all.forgotten), "jobs")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/qless/qless-go"
 )
@@ -46,10 +47,12 @@ func idleWorkers(ctx context.Context, o *options, r *report, clients int) error 
 	r.add("heap a worker", heap/workers, "KB")
 	r.add("stacks a worker", stacks/workers, "KB")
 
-	rest, err := s.measure(ctx, func() error { return pause(ctx, o.poll) })
+	first, rest, err := restOf(ctx, s, o.poll)
 	if err != nil {
 		return err
 	}
+	r.add("commands a worker, first "+o.poll.String(), float64(first.Commands)/workers, "")
+	r.add("server CPU, first "+o.poll.String(), first.core(), "% of a core")
 	r.add("server CPU, idle", rest.core(), "% of a core")
 	r.bound("scripts a worker, each "+o.poll.String(), float64(rest.Scripts)/workers, "", 1.25)
 	r.add("commands a script", perScript(rest), "")
@@ -67,6 +70,25 @@ func idleWorkers(ctx context.Context, o *options, r *report, clients int) error 
 	left, err := s.admin.SCard(ctx, "ql:x:idle").Result()
 	r.bound("idle by the server's account then", float64(left), "workers", 0)
 	return err
+}
+
+// restOf measures workers that have just become idle for some time, and again when they have settled
+// among them who does what: when a while takes no less than the one before.
+func restOf(ctx context.Context, s *server, while time.Duration) (first, last cost, err error) {
+	for turn := range 8 {
+		before := last
+		if last, err = s.measure(ctx, func() error { return pause(ctx, while) }); err != nil {
+			return first, last, err
+		}
+		if turn == 0 {
+			first = last
+			continue
+		}
+		if perScript(last) > 0.8*perScript(before) {
+			break
+		}
+	}
+	return first, last, nil
 }
 
 // oneJob measures a job for a fleet that is idle.

@@ -48,7 +48,9 @@ func watchQueues(ctx context.Context, o *options, r *report, workers int) (faile
 	}
 	if polls := c.reserves.Load() - reserves; polls > 0 {
 		r.bound("commands a poll", float64(rest.Commands)/float64(polls), "", 21)
-		r.add("server CPU a poll", us(rest.CPU)/float64(polls), "us")
+		if workers > 1 { // else it is mostly what a server does by itself
+			r.add("server CPU a poll", us(rest.CPU)/float64(polls), "us")
+		}
 	}
 	r.bound("server CPU, idle", rest.core(), "% of a core", 3)
 	r.bound("longest call", ms(rest.longest), "ms", 10)
