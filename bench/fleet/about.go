@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-const about = `fleet measures this package at the scale of a fleet: many workers, queues, jobs and tenants,
-servers that are killed, and work that goes on. By default everything is small, and all of it takes
-a minute. The flags make it large.
+const about = `fleet measures this package at the scale of a fleet: many workers, queues, jobs and
+tenants, servers that are killed, and work that goes on. By default everything is small, and all
+of it takes a minute. The flags make it large.
 
 usage: go run ./fleet [flags]
 
-Each workload starts servers of its own. The columns are what was measured, the figure, its unit, and
-the bar that docs/scaling.md sets, if there is one. Only counts are the same on each machine. A
+Each workload starts servers of its own. The columns are what was measured, the figure, its unit,
+and the bar that docs/scaling.md sets, if there is one. Only counts are the same on each machine. A
 workload ends with an error if jobs are lost where none may be, if jobs are left that nobody runs,
 or if something grows for ever.
 

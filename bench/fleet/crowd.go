@@ -98,8 +98,8 @@ func (c *crowd) start(ctx context.Context) error {
 	return c.settle(ctx)
 }
 
-// settle returns when all workers are idle and have subscribed to what wakes them, each to a channel
-// of its own, and for a while no more channels have come.
+// settle returns when all workers are idle and have subscribed to what wakes them, each to a
+// channel of its own, and for a while no more channels have come.
 func (c *crowd) settle(ctx context.Context) error {
 	steady, channels := 0, 0
 	return until(ctx, "idle workers", 25*time.Millisecond, func() (bool, error) {
@@ -122,7 +122,9 @@ func (c *crowd) settle(ctx context.Context) error {
 
 // rest returns when all workers are idle.
 func (c *crowd) rest(ctx context.Context) error {
-	return until(ctx, "idle workers", time.Millisecond, func() (bool, error) { return c.isIdle(), nil })
+	return until(ctx, "idle workers", time.Millisecond, func() (bool, error) {
+		return c.isIdle(), nil
+	})
 }
 
 func (c *crowd) isIdle() bool {
@@ -208,7 +210,7 @@ func sharing(things, clients int, thing string) string {
 	case 1:
 		return fmt.Sprintf("%d %ss on 1 client", things, thing)
 	}
-	return fmt.Sprintf("%d %ss on %s clients", things, thing, strconv.Itoa(clients))
+	return fmt.Sprintf("%d %ss on %d clients", things, thing, clients)
 }
 
 // lineCounter counts the lines of a log, from warnings on.

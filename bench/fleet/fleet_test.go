@@ -179,7 +179,9 @@ func TestTheFlagsExplainThemselves(t *testing.T) {
 	for _, w := range workloads {
 		require.Contains(t, about, "\n  "+w.name+" ")
 	}
-	for _, args := range [][]string{{"idle"}, {"-workload", "none"}, {"-workers", "0"}, {"-poll", "0"}} {
+	for _, args := range [][]string{
+		{"idle"}, {"-workload", "none"}, {"-workers", "0"}, {"-poll", "0"}, {"-clients", "-1"},
+	} {
 		_, err := parse(args)
 		require.Error(t, err, args)
 	}

@@ -19,8 +19,8 @@ type growthLimit struct {
 	most       float64
 }
 
-// growthLimits returns the limits for a time. Rates are kept for three days: for each minute, and for
-// each worker a text that says what it has counted last. They are not among the keys.
+// growthLimits returns the limits for a time. Rates are kept for three days: for each minute, and
+// for each worker a text that says what it has counted last. They are not among the keys.
 func growthLimits(from size, d time.Duration) []growthLimit {
 	return []growthLimit{
 		{"keys", "", 20},
@@ -54,8 +54,8 @@ func sizeOf(ctx context.Context, s *server) (size, error) {
 	}, nil
 }
 
-// count returns how many keys the server has, but for rates, and how many elements their lists, sets
-// and hashes have, but for those of jobs.
+// count returns how many keys the server has, but for rates, and how many elements their lists,
+// sets and hashes have, but for those of jobs.
 func (s *server) count(ctx context.Context) (keys, elements int64, err error) {
 	var names []string
 	scan := s.admin.Scan(ctx, 0, "*", 1000).Iterator()

@@ -49,7 +49,8 @@ func work(
 	if err != nil {
 		return err
 	}
-	w, err := qless.NewWorker(c.clients[0], qless.WorkerConfig{Queues: []string{queue}, Concurrency: 50})
+	config := qless.WorkerConfig{Queues: []string{queue}, Concurrency: 50}
+	w, err := qless.NewWorker(c.clients[0], config)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,9 @@ var mixed = []struct {
 		return []qless.PutOption{qless.DependsOn(last), qless.OnFailureRun}
 	}},
 	{klass, func(int, string) []qless.PutOption {
-		return []qless.PutOption{qless.Unique("soak", uniqueKeys.Add(1)), qless.KeepFor(100 * time.Millisecond)}
+		return []qless.PutOption{
+			qless.Unique("soak", uniqueKeys.Add(1)), qless.KeepFor(100 * time.Millisecond),
+		}
 	}},
 	{klass, func(i int, _ string) []qless.PutOption {
 		return []qless.PutOption{qless.Limits("soak"), qless.Header("number", string(rune('a'+i%20)))}

@@ -25,13 +25,16 @@ func parse(args []string) (*options, error) {
 	o := &options{clients: numbers{0, 1}}
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
 	flags.Var(&o.workloads, "workload", "workloads (default all)")
-	flags.Var(&o.clients, "clients", "for idle, tenants, restart: how many clients the workers share,\n"+
-		"each number in turn; 0 gives each worker its own")
+	flags.Var(&o.clients, "clients",
+		"for idle, tenants, restart: how many clients the workers share,\n"+
+			"each number in turn; 0 gives each worker its own")
 	flags.Var(&o.redis, "redis", "settings of the servers, such as hash-max-listpack-value=1024")
-	flags.IntVar(&o.workers, "workers", 100, "workers; each has one connection, and three if it has its own client")
+	flags.IntVar(&o.workers, "workers", 100,
+		"workers; each has one connection, and three if it has its own client")
 	flags.IntVar(&o.patterns, "patterns", 10, "for newqueues: workers whose patterns match new queues")
-	flags.IntVar(&o.queues, "queues", 1000, "queues that there are; a worker asks at most 1000 of them")
-	flags.IntVar(&o.jobs, "jobs", 5000, "jobs; 1000000 that wait take 0.7 GB, or 1.7 GB with larger data")
+	flags.IntVar(&o.queues, "queues", 1000,
+		"queues that there are; a worker asks at most 1000 of them")
+	flags.IntVar(&o.jobs, "jobs", 5000, "jobs; 1000000 that wait take 1.5 GB of memory")
 	flags.IntVar(&o.tenants, "tenants", 50, "for tenants: namespaces in one process")
 	flags.IntVar(&o.kills, "kills", 2, "for durability: how often the server is killed")
 	flags.IntVar(&o.rate, "rate", 200, "for soak: jobs a second")

@@ -19,7 +19,8 @@ func depth(ctx context.Context, o *options, r *report) error {
 	}
 	defer func() { _ = c.dismiss() }()
 	queue := c.clients[0].Queue("deep")
-	if err := operate(ctx, &report{}, s, queue); err != nil { // connections, and what a day begins with
+	// The first calls open connections, and begin the statistics of the day.
+	if err := operate(ctx, &report{}, s, queue); err != nil {
 		return err
 	}
 	r.in("no others wait")
@@ -83,7 +84,9 @@ func operate(ctx context.Context, r *report, s *server, queue *qless.Queue) erro
 	if _, err := fill(ctx, queue, operations, nil); err != nil {
 		return err
 	}
-	one, err := s.measure(ctx, func() error { return work(ctx, s, queue.Name(), operations, complete) })
+	one, err := s.measure(ctx, func() error {
+		return work(ctx, s, queue.Name(), operations, complete)
+	})
 	if err != nil {
 		return err
 	}

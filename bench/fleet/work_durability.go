@@ -19,19 +19,19 @@ const putters = 4
 // in the middle of work. The process alone is killed: what it has written survives. So the setting
 // always may lose nothing, and everysec what it had not written yet.
 func durability(ctx context.Context, o *options, r *report) error {
-	for _, sync := range []string{"no file", "everysec", "always"} {
-		r.in("%s", sync)
-		if err := survive(ctx, o, r, sync); err != nil {
-			return fmt.Errorf("%s: %w", sync, err)
+	for _, fsync := range []string{"no file", "everysec", "always"} {
+		r.in("%s", fsync)
+		if err := survive(ctx, o, r, fsync); err != nil {
+			return fmt.Errorf("%s: %w", fsync, err)
 		}
 	}
 	return nil
 }
 
-func survive(ctx context.Context, o *options, r *report, sync string) (failed error) {
+func survive(ctx context.Context, o *options, r *report, fsync string) (failed error) {
 	var args []string
-	if sync != "no file" {
-		args = []string{"--appendonly", "yes", "--appendfsync", sync}
+	if fsync != "no file" {
+		args = []string{"--appendonly", "yes", "--appendfsync", fsync}
 	}
 	s, err := startServer(ctx, o, args...)
 	if err != nil {
@@ -46,7 +46,8 @@ func survive(ctx context.Context, o *options, r *report, sync string) (failed er
 	}
 	defer func() { failed = errors.Join(failed, c.dismiss()) }()
 	client := c.clients[0]
-	if err := client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 100*o.jobs*(1+o.kills)); err != nil {
+	kept := 100 * o.jobs * (1 + o.kills) // so that all are there in the end
+	if err := client.Config().Set(ctx, qless.ConfigJobsHistoryCount, kept); err != nil {
 		return err
 	}
 	queue := client.Queue("work")
@@ -64,7 +65,7 @@ func survive(ctx context.Context, o *options, r *report, sync string) (failed er
 	}
 	r.add("jobs, put one by one to done", float64(o.jobs)/speed.elapsed.Seconds(), "a second")
 	r.add("server CPU a job", us(speed.CPU)/float64(o.jobs), "us")
-	if sync == "no file" {
+	if fsync == "no file" {
 		return nil
 	}
 	if err := killServer(ctx, o, s, c, jobs, queue); err != nil {
@@ -74,7 +75,7 @@ func survive(ctx context.Context, o *options, r *report, sync string) (failed er
 	if err != nil {
 		return err
 	}
-	mayLose := sync == "everysec"
+	mayLose := fsync == "everysec"
 	r.add("acknowledged puts", float64(all.acknowledged), "jobs")
 	lost := r.add
 	if !mayLose {
@@ -114,7 +115,9 @@ func killServer(
 	defer ended.Store(true)
 	for kill := range o.kills {
 		enough := int64((kill + 1) * o.jobs / o.kills)
-		err := until(ctx, "puts", time.Millisecond, func() (bool, error) { return put.Load() >= enough, nil })
+		err := until(ctx, "puts", time.Millisecond, func() (bool, error) {
+			return put.Load() >= enough, nil
+		})
 		if err != nil {
 			return err
 		}

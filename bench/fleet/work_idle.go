@@ -8,7 +8,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// idle measures workers that wait for jobs of one queue, for each number of clients that they share.
+// idle measures workers that wait for jobs of one queue, for each number of clients that they
+// share.
 func idle(ctx context.Context, o *options, r *report) error {
 	for _, clients := range o.clients {
 		r.in("%s", sharing(o.workers, clients, "worker"))
@@ -72,8 +73,8 @@ func idleWorkers(ctx context.Context, o *options, r *report, clients int) error 
 	return err
 }
 
-// restOf measures workers that have just become idle for some time, and again when they have settled
-// among them who does what: when a while takes no less than the one before.
+// restOf measures workers that have just become idle for some time, and again when they have
+// settled among them who does what: when a while takes no less than the one before.
 func restOf(ctx context.Context, s *server, while time.Duration) (first, last cost, err error) {
 	for turn := range 8 {
 		before := last

@@ -12,8 +12,8 @@ import (
 // appearing is how many queues appear while a case is measured.
 const appearing = 20
 
-// newQueues measures queues that appear, one after the other, among workers that don't want them and
-// workers whose patterns match them.
+// newQueues measures queues that appear, one after the other, among workers that don't want them
+// and workers whose patterns match them.
 func newQueues(ctx context.Context, o *options, r *report) (failed error) {
 	s, err := startServer(ctx, o)
 	if err != nil {
@@ -51,7 +51,7 @@ func newQueues(ctx context.Context, o *options, r *report) (failed error) {
 	r.bound("reserves", float64(others.reserves.Load()-reserves), "", 0)
 	r.add("scripts a queue", float64(unwanted.Scripts)/appearing, "")
 	for i, pattern := range []string{"new-0-*", "*"} {
-		r.in("and %d workers of the pattern %s do", o.patterns, pattern)
+		r.in("%d more, %d workers of the pattern %s want them", appearing, o.patterns, pattern)
 		if err := wanted(ctx, o, r, s, others, pattern, i); err != nil {
 			return err
 		}

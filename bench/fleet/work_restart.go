@@ -27,7 +27,9 @@ var disturbances = []struct {
 	name string
 	do   func(ctx context.Context, s *server) error
 }{
-	{"SCRIPT FLUSH", func(ctx context.Context, s *server) error { return s.admin.ScriptFlush(ctx).Err() }},
+	{"SCRIPT FLUSH", func(ctx context.Context, s *server) error {
+		return s.admin.ScriptFlush(ctx).Err()
+	}},
 	{"CLIENT KILL TYPE pubsub", func(ctx context.Context, s *server) error {
 		return s.admin.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
 	}},

@@ -11,8 +11,8 @@ import (
 	"github.com/qless/qless-go"
 )
 
-// legs are the parts of a soak. After each, all jobs are done and everything is measured. What grows
-// from the middle to the end grows for ever.
+// legs are the parts of a soak. After each, all jobs are done and everything is measured. What
+// grows from the middle to the end grows for ever.
 const legs = 4
 
 // soaking is a soak under way.
@@ -25,8 +25,8 @@ type soaking struct {
 	put    atomic.Int64
 }
 
-// soak works at a steady rate with jobs of all kinds, while workers and subscribers come and go, and
-// fails if something grows that should not, or if jobs do not end.
+// soak works at a steady rate with jobs of all kinds, while workers and subscribers come and go,
+// and fails if something grows that should not, or if jobs do not end.
 func soak(ctx context.Context, o *options, r *report) (failed error) {
 	s, err := startServer(ctx, o)
 	if err != nil {
@@ -169,7 +169,8 @@ func (k *soaking) keepPutting(ctx context.Context) error {
 	}
 }
 
-// visit has a worker and a subscriber come and go, again and again, and lists what a dashboard does.
+// visit has a worker and a subscriber come and go, again and again, and lists what a dashboard
+// does.
 func (k *soaking) visit(ctx context.Context) error {
 	client := k.putter.clients[0]
 	for pause(ctx, min(time.Second, k.o.duration/40)) == nil {

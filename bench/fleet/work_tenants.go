@@ -85,12 +85,19 @@ func workTenants(ctx context.Context, o *options, r *report, clients int) error 
 func hireForTenants(
 	ctx context.Context, o *options, s *server, clients int, handler qless.Handler,
 ) (*crowd, error) {
+	own := clients
+	if own == 0 {
+		own = o.tenants
+	}
+	if err := checkFiles(o.tenants, own); err != nil {
+		return nil, err
+	}
 	c, err := newCrowd(s, 0)
 	if err != nil {
 		return nil, err
 	}
 	for i := range o.tenants {
-		if clients == 0 || i < clients {
+		if i < own {
 			c.rdbs = append(c.rdbs, s.dial())
 		}
 		rdb := c.rdbs[i%len(c.rdbs)]

@@ -11,7 +11,8 @@ import (
 
 func TestCallsAreCounted(t *testing.T) {
 	commands, scripts, err := countCalls("# Commandstats\r\ncmdstat_hset:calls=3,usec=9\r\n" +
-		"cmdstat_evalsha:calls=2,usec=9\r\ncmdstat_config|set:calls=7,usec=9\r\ncmdstat_info:calls=1,usec=9\r\n")
+		"cmdstat_evalsha:calls=2,usec=9\r\ncmdstat_config|set:calls=7,usec=9\r\n" +
+		"cmdstat_info:calls=1,usec=9\r\n")
 	require.NoError(t, err)
 	require.Equal(t, []int64{3, 2}, []int64{commands, scripts})
 }
