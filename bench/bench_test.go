@@ -145,13 +145,6 @@ func TestRatiosArePairedByRound(t *testing.T) {
 	require.Equal(t, spread{Median: 2.5, Min: 1, Max: 4}, spreadOf([]float64{4, 1, 2, 3}))
 }
 
-func TestCallsAreCounted(t *testing.T) {
-	commands, scripts, err := countCalls("# Commandstats\r\ncmdstat_hset:calls=3,usec=9\r\n" +
-		"cmdstat_evalsha:calls=2,usec=9\r\ncmdstat_config|set:calls=7,usec=9\r\ncmdstat_info:calls=1,usec=9\r\n")
-	require.NoError(t, err)
-	require.Equal(t, []int64{3, 2}, []int64{commands, scripts})
-}
-
 func TestPayloadsAreJSONOfTheirSize(t *testing.T) {
 	for _, size := range []int{100, 1000, 10000} {
 		payload := payloadOf(size)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/bench/internal/parallel"
 )
 
 // classicSession is a script with the classic interface, called as its clients do.
@@ -29,7 +31,7 @@ func openClassic(scripts *scripts) func(context.Context, *server, load) (session
 func jidOf(n int64) string { return fmt.Sprintf("%032x", n) }
 
 func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
-	return parallel(s.load.concurrency, jobs, func(int) error {
+	return parallel.Do(s.load.concurrency, jobs, func(int) error {
 		call := s.scripts.call("put", "w", queueName, jidOf(s.next.Add(1)), klass, s.load.payload, 0)
 		return s.rdb.Do(ctx, call...).Err()
 	})
@@ -37,7 +39,7 @@ func (s *classicSession) enqueue(ctx context.Context, jobs int) error {
 
 func (s *classicSession) work(ctx context.Context, to *crew) error {
 	go func() {
-		err := parallel(s.load.concurrency, s.load.concurrency, func(i int) error {
+		err := parallel.Do(s.load.concurrency, s.load.concurrency, func(i int) error {
 			return s.popSingly(ctx, "w"+strconv.Itoa(i), to)
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/qless/qless-go/bench/internal/info"
 	"github.com/qless/qless-go/internal/testkit"
 )
 
@@ -81,12 +82,12 @@ func (s *server) set(ctx context.Context, name, value string) (func() error, err
 
 // version returns the server's version.
 func (s *server) version(ctx context.Context) (string, error) {
-	info, err := s.admin.Info(ctx, "server").Result()
-	return field(info, "redis_version"), err
+	text, err := s.admin.Info(ctx, "server").Result()
+	return info.Field(text, "redis_version"), err
 }
 
 // build returns the server's version, and what tells apart programs of that version.
 func (s *server) build(ctx context.Context) (string, error) {
-	info, err := s.admin.Info(ctx, "server").Result()
-	return field(info, "redis_version") + " " + field(info, "redis_build_id"), err
+	text, err := s.admin.Info(ctx, "server").Result()
+	return info.Field(text, "redis_version") + " " + info.Field(text, "redis_build_id"), err
 }

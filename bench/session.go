@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -108,31 +106,6 @@ func (c *crew) wait(ctx context.Context, s session) error {
 			return fmt.Errorf("only %d of %d jobs are done", done, c.wanted)
 		}
 	}
-}
-
-// parallel calls do many times from many goroutines, until one fails.
-func parallel(goroutines, times int, do func(i int) error) error {
-	var (
-		next   atomic.Int64
-		group  sync.WaitGroup
-		mu     sync.Mutex
-		failed error
-	)
-	for range min(goroutines, times) {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < times; i = int(next.Add(1)) - 1 {
-				if err := do(i); err != nil {
-					next.Store(int64(times))
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	return failed
 }
 
 // batches calls do with one batch of the jobs at a time; the last one may be smaller.

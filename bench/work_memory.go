@@ -56,5 +56,5 @@ func (b *bench) weighWaiting(
 		return nil, err
 	}
 	after, err := b.server.read(ctx)
-	return []sample{{phase: "waiting", jobs: b.jobs, memory: after.memory - before.memory}}, err
+	return []sample{{phase: "waiting", jobs: b.jobs, memory: after.Memory - before.Memory}}, err
 }

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/bench/internal/parallel"
+)
+
+// A state is a way for jobs to be on the server.
+type state struct {
+	name string
+	make func(ctx context.Context, s *server, client *qless.Client, jobs int) error
+}
+
+// uniqueKeys is how many keys were claimed so far.
+var uniqueKeys atomic.Int64
+
+var jobStates = []state{
+	{"waiting", put(nil)},
+	{"waiting, tagged", put(func(int) []qless.PutOption {
+		return []qless.PutOption{qless.Tags("tag")}
+	})},
+	{"waiting, with a unique key", put(func(int) []qless.PutOption {
+		return []qless.PutOption{qless.Unique("key", uniqueKeys.Add(1))}
+	})},
+	{"scheduled", put(func(int) []qless.PutOption {
+		return []qless.PutOption{qless.Delay(time.Hour)}
+	})},
+	{"dependent", put(func(i int) []qless.PutOption {
+		if i == 0 {
+			return []qless.PutOption{qless.JID("first")}
+		}
+		return []qless.PutOption{qless.DependsOn("first")}
+	})},
+	{"running", func(ctx context.Context, s *server, client *qless.Client, jobs int) error {
+		queue := client.Queue("states")
+		if _, err := fill(ctx, queue, jobs, nil); err != nil {
+			return err
+		}
+		for left := jobs; left > 0; {
+			taken, err := queue.Pop(ctx, min(inBulk, left))
+			if err != nil {
+				return err
+			}
+			left -= len(taken)
+		}
+		return nil
+	}},
+	{"failed", worked(func(context.Context, *qless.Job) error {
+		return qless.FailWith("failed", fmt.Errorf("it failed"))
+	})},
+	{"complete", worked(complete)},
+	{"recurring", func(ctx context.Context, s *server, client *qless.Client, jobs int) error {
+		return parallel.Do(16, jobs, func(int) error {
+			_, err := client.Queue("states").Recur(ctx, klass, data, time.Hour, qless.Offset(time.Hour))
+			return err
+		})
+	}},
+}
+
+// put returns how jobs get to be as their options say.
+func put(
+	options func(i int) []qless.PutOption,
+) func(context.Context, *server, *qless.Client, int) error {
+	return func(ctx context.Context, s *server, client *qless.Client, jobs int) error {
+		_, err := fill(ctx, client.Queue("states"), jobs, options)
+		return err
+	}
+}
+
+// worked returns how jobs get to be as their handlers leave them.
+func worked(handler qless.Handler) func(context.Context, *server, *qless.Client, int) error {
+	return func(ctx context.Context, s *server, client *qless.Client, jobs int) error {
+		if _, err := fill(ctx, client.Queue("states"), jobs, nil); err != nil {
+			return err
+		}
+		return work(ctx, s, "states", jobs, handler)
+	}
+}
+
+// states measures the memory of jobs in each state.
+func states(ctx context.Context, o *options, r *report) error {
+	s, err := startServer(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	c, err := newCrowd(s, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.dismiss() }()
+	client := c.clients[0]
+	for _, state := range jobStates {
+		if err := s.empty(ctx); err != nil {
+			return err
+		}
+		err := errors.Join(
+			client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 2*o.jobs),
+			client.Config().Set(ctx, qless.ConfigHeartbeat, time.Hour.Seconds()),
+		)
+		if err != nil {
+			return err
+		}
+		// The first jobs have scripts loaded and buffers made.
+		if err := state.make(ctx, s, client, 1); err != nil {
+			return err
+		}
+		cost, err := s.measure(ctx, func() error { return state.make(ctx, s, client, o.jobs) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", state.name, err)
+		}
+		r.add(state.name, float64(cost.Memory)/float64(o.jobs), "B a job")
+	}
+	return nil
+}
