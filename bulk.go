@@ -162,7 +162,7 @@ func unique(texts []string) []string {
 
 // How many jobs a script changes: fewer if it may have to look for each in its failure group.
 const (
-	changedAtOnce     = 500
+	changedAtOnce     = 250
 	searchedForAtOnce = 100
 )
 

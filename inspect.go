@@ -213,10 +213,10 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 }
 
 // jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
-const jobsAtOnce = 500
+const jobsAtOnce = 250
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 500 jobs, and 2 MiB of data that is larger than 4 KiB.
+// reads at most 250 jobs, and 2 MiB of data that is larger than 4 KiB.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil

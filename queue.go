@@ -72,7 +72,7 @@ func (q *Queue) Put(
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
 // a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
-// again when their locks expire. A script pops at most 500 jobs, and 2 MiB of data that is larger than
+// again when their locks expire. A script pops at most 250 jobs, and 2 MiB of data that is larger than
 // 4 KiB, unless it is that of one job; then Pop runs it again. If that fails, it returns the jobs that
 // it has.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
@@ -269,7 +269,7 @@ func (q *Queue) Unfail(
 }
 
 // Unfail puts at most count jobs of a failure group, oldest failures first, each into its own queue
-// with fresh retries, and returns how many. It works in steps of 500 jobs, each of which is atomic,
+// with fresh retries, and returns how many. It works in steps of 250 jobs, each of which is atomic,
 // and puts back no more than the group had after the first. With an error, the number is that of the
 // steps before; the jobs of the one that was on its way may be put back too. [Client.Retry] also says
 // which jobs were in the group by mistake.

@@ -9,7 +9,7 @@ import (
 // at most count of them, the oldest failures first. A count of -1 means all. Jobs that fail again
 // meanwhile are not retried again: no more are retried than the group had at the start.
 //
-// It works in steps of 500 jobs, each of which is atomic. If the connection breaks or ctx ends, the
+// It works in steps of 250 jobs, each of which is atomic. If the connection breaks or ctx ends, the
 // steps before are done; the one that was on its way may be. The options [Retries] and [TTL] give the
 // jobs something else than what they had. What is in the group by mistake leaves it, and is reported
 // as [ErrNotFailed] or [ErrNotFound].
@@ -74,7 +74,7 @@ func (c *Client) eachFailed(
 // means. A filter that leaves out nothing has to say All. Running jobs are only deleted if the list is
 // [ListRunning] or [ListStalled]; their workers are notified.
 //
-// It goes through the list once, in steps of 500 jobs, or 100 with Filter.Data. Each step is atomic. If
+// It goes through the list once, in steps of 250 jobs, or 100 with Filter.Data. Each step is atomic. If
 // the connection breaks or ctx ends, the steps before are done, and the one that was on its way may be;
 // the next call goes on. Jobs on which others depend that are not deleted in the same step are left,
 // and reported as [ErrHasDependents].

@@ -94,17 +94,17 @@ func TestAnUnfailOfManyGoesInSteps(t *testing.T) {
 // Jobs that fail again are not put back for ever.
 func TestAnUnfailPutsBackNoMoreThanTheGroupHad(t *testing.T) {
 	e := newEnv(t)
-	e.failGroup(1300, "g")
+	e.failGroup(650, "g")
 	steps := 0
 	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
 		if call.Command == "unfail.group" {
 			steps++
-			e.failGroup(500, "g")
+			e.failGroup(250, "g")
 		}
 	}))
 	moved, err := client.Unfail(t.Context(), "g", 1_000_000)
 	require.NoError(t, err)
-	require.Equal(t, 1800, moved) // the first step, and the group as it was after it
+	require.Equal(t, 900, moved) // the first step, and the group as it was after it
 	require.Equal(t, 4, steps)
 }
 
@@ -598,8 +598,8 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 	}
 	want, err := e.Queue("q").PutMany(t.Context(), specs)
 	require.NoError(t, err)
-	e.requireShort(500*6+30, func() { require.Len(t, e.pops("q", 2000), len(want)) })
-	e.requireShort(500*5+20, func() {
+	e.requireShort(250*6+30, func() { require.Len(t, e.pops("q", 2000), len(want)) })
+	e.requireShort(250*5+20, func() {
 		jobs, err := e.Jobs(t.Context(), want...)
 		require.NoError(t, err)
 		require.Len(t, jobs, len(want))
@@ -621,6 +621,6 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
 	jobs, err := client.Queue("q").Pop(ctx, 700)
 	require.NoError(t, err)
-	require.Len(t, jobs, 500)
+	require.Len(t, jobs, 250)
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
 }

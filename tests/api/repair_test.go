@@ -192,7 +192,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 		for _, ran := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ran), func(t *testing.T) {
 				e := newEnv(t)
-				e.failMany(700)
+				e.failMany(450)
 				proxy := testkit.NewProxy(t, e.server.Addr())
 				if ran {
 					proxy.CutBeforeReply(c.last)
@@ -203,7 +203,7 @@ func TestABrokenConnectionLeavesWholeStepsDone(t *testing.T) {
 				t.Cleanup(func() { _ = rdb.Close() })
 				r, err := c.run(e, e.client(rdb))
 				requireCode(t, qless.ErrUnavailable, err)
-				require.Equal(t, 500, r.Count)
+				require.Equal(t, 250, r.Count)
 				remain := func() int {
 					n, err := e.rdb.LLen(t.Context(), "ql:f:g").Result()
 					require.NoError(t, err)
