@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -315,7 +314,7 @@ func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
 	}
 	wait := got.wait
 	if got.claim == "" {
-		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
+		wait = l.w.client.hub.inStep(wait, l.w.cfg.PollInterval)
 	}
 	if got.listeners < 0 {
 		l.w.listener.resubscribe(sent)
