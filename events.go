@@ -60,17 +60,14 @@ type Event struct {
 	Count   int       `json:"count,omitempty"`   // how many jobs
 	Option  string    `json:"option,omitempty"`  // the setting
 	Value   string    `json:"value,omitempty"`   // what it was set to
-
-	channel string // where it was published, without the namespace
-	wakes   bool   // the script that published it also wakes a worker
 }
 
 // wakingPrefix begins a message about a job that is ready if its script also wakes a worker. In the
 // messages of other clients' scripts, the keys are in another order.
 const wakingPrefix = `{"queue":`
 
-// eventSubscribed means that a worker now listens for the jobs of other clients.
-const eventSubscribed EventKind = "subscribed"
+// wakes reports whether the script that published a message also wakes a worker.
+func wakes(payload string) bool { return strings.HasPrefix(payload, wakingPrefix) }
 
 // Events is a subscription to the events of a namespace. It restores a broken connection and then
 // delivers an [EventGap].
@@ -85,7 +82,26 @@ type Events struct {
 // The server disconnects a reader that falls too far behind; the reader receives an [EventGap] when
 // it is connected again.
 func (c *Client) Events(ctx context.Context) (*Events, error) {
-	return c.subscribe(ctx, c.eventChannels(), 256)
+	sent := time.Now()
+	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
+		Backoff:  redisx.WhileAway,
+		Broken:   c.subscriptionBroke,
+		Buffer:   256,
+		Channels: c.eventChannels(),
+		Decode:   c.decodeNotice,
+	})
+	err = wrap("subscribe", "", err)
+	if c.observe != nil {
+		c.observed(ctx, "subscribe", "", nil, nil, sent, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Events{subscription}, nil
+}
+
+func (c *Client) subscriptionBroke(err error) {
+	c.logger.Warn("qless: the subscription to events broke", "error", err)
 }
 
 // eventChannels returns the channels that Events subscribes to.
@@ -101,28 +117,6 @@ func (c *Client) eventChannels() []string {
 	return append(channels, c.prefix+channelMore)
 }
 
-// subscribe subscribes to channels. The buffer is how many events may wait for a slow reader.
-func (c *Client) subscribe(ctx context.Context, channels []string, buffer int) (*Events, error) {
-	sent := time.Now()
-	subscription, err := redisx.Subscribe(ctx, c.rdb, redisx.SubscriptionConfig[Event]{
-		Backoff: redisx.WhileAway,
-		Broken: func(err error) {
-			c.logger.Warn("qless: the subscription to events broke", "error", err)
-		},
-		Buffer:   buffer,
-		Channels: channels,
-		Decode:   c.decodeNotice,
-	})
-	err = wrap("subscribe", "", err)
-	if c.observe != nil {
-		c.observed(ctx, "subscribe", "", nil, nil, sent, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Events{subscription}, nil
-}
-
 // C returns the channel of the events. It is closed when the subscription ends.
 func (e *Events) C() <-chan Event { return e.subscription.C() }
 
@@ -136,8 +130,6 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 		return c.decodeEvent(notice.Channel, notice.Payload), true
 	case notice.Kind == redisx.Gap:
 		return Event{Kind: EventGap}, true
-	case notice.Channel == c.prefix+channelListen:
-		return Event{Kind: eventSubscribed}, true
 	}
 	return Event{}, false
 }
@@ -147,7 +139,7 @@ func (c *Client) decodeNotice(notice redisx.Notice) (Event, bool) {
 func (c *Client) decodeEvent(channel, payload string) Event {
 	channel = strings.TrimPrefix(channel, c.prefix)
 	if channel != channelLog && channel != channelMore && !strings.HasPrefix(channel, "w:") {
-		return Event{Kind: EventKind(channel), Tracked: true, JID: payload, channel: channel}
+		return Event{Kind: EventKind(channel), Tracked: true, JID: payload}
 	}
 	var decoded struct {
 		Event   wire.Text   `json:"event"`
@@ -175,7 +167,5 @@ func (c *Client) decodeEvent(channel, payload string) Event {
 		Count:   decoded.Count.Int(),
 		Option:  string(decoded.Option),
 		Value:   string(decoded.Value),
-		channel: channel,
-		wakes:   strings.HasPrefix(payload, wakingPrefix),
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 // A Call is one command that a client has sent to the server, with its result.
 type Call struct {
-	// Command is the qless command, such as "put". Subscriptions are "subscribe", and a call of
-	// [Client.Receive] is "receive". Commands that set up a connection, such as PING and INFO, are
-	// not observed.
+	// Command is the qless command, such as "put". A call of [Client.Events] is "subscribe", one of
+	// [Client.Receive] is "receive". Commands that set up a connection, such as PING and INFO, and
+	// the subscription that workers and waits share are not observed.
 	Command string
 
 	// Queue and Klass describe the job or jobs. Each is empty if the command names none, or if

@@ -25,6 +25,10 @@ const DefaultNamespace = "ql:"
 // A Client gives access to one namespace of one Redis server or cluster. It is safe for concurrent
 // use.
 //
+// Besides the connections of its go-redis client, it has one for what the server tells its workers,
+// its waits and its calls of Receive, while there are any. A subscription of [Client.Events] has one
+// of its own.
+//
 // Unless it says otherwise, every method that takes a context runs one script, atomically, on the
 // server. Errors are of type [*Error].
 type Client struct {
@@ -38,8 +42,9 @@ type Client struct {
 
 	unbatched bool             // each put is sent alone
 	replicas  *script.Replicas // nil if puts don't wait for any
-	waits     *waits           // shared by all copies of the client
-	receivers *receivers       // the same
+	hub       *hub             // shared by all copies of the client, as are these two
+	waits     *waits
+	receivers *receivers
 
 	// These are nil if unbatched; endBatcher also if each end waits for replicas.
 	batcher         *putBatcher
@@ -115,6 +120,7 @@ func New(rdb redis.UniversalClient, options ...ClientOption) (*Client, error) {
 	}
 	c.runner = script.NewRunner(commands, rdb, c.prefix, c.clock)
 	c.startBatching()
+	c.hub = newHub(c)
 	c.waits = newWaits(c)
 	c.receivers = newReceivers(c)
 	return c, nil
@@ -173,6 +179,7 @@ func (c *Client) check() error {
 
 // Close ends all waits ([Client.Wait]) and calls of [Client.Receive], and closes the connections that
 // [Dial] opened. The go-redis client that was given to [New] belongs to the caller and stays open.
+// The client's workers go on with it, until they are stopped.
 func (c *Client) Close() error {
 	c.receivers.close()
 	c.waits.close()

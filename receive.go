@@ -46,9 +46,9 @@ type ReceiveConfig struct {
 //
 // Calls of a client with the same Queues, Order, LockTime and PollInterval ask the server together,
 // for as many jobs as they want in all, and jobs go to the call that waits longest. All calls share
-// one subscription, which ends some seconds after the last one. An idle call is woken as an idle
-// worker is: by whatever makes a job ready, when a delay or a lock ends, and for jobs that clients
-// of other languages put. It asks again after the PollInterval.
+// one subscription, as those of [Client.Wait] do. An idle call is woken as an idle worker is: by
+// whatever makes a job ready, when a delay or a lock ends, and for jobs that clients of other
+// languages put. It asks again after the PollInterval.
 //
 // Nobody renews the locks: call [Job.Heartbeat] until the job is ended. Like a pop, the question is
 // never sent twice: if the connection breaks before the answer, it may have locked jobs, which are

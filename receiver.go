@@ -18,7 +18,7 @@ import (
 )
 
 // receivers are those that ask for jobs on behalf of the calls of Receive of a client and its
-// copies, one for each kind of call. They relay together.
+// copies, one for each kind of call.
 type receivers struct {
 	client  *Client
 	started sync.WaitGroup
@@ -29,7 +29,6 @@ type receivers struct {
 	mu     sync.Mutex
 	closed bool
 	byKey  map[receiveKey]*receiver
-	relay  *receiversRelay // nil if there is no receiver
 }
 
 func newReceivers(client *Client) *receivers {
@@ -52,10 +51,7 @@ func (s *receivers) join(c *Client, config ReceiveConfig, call *receiveCall) (*r
 	}
 	r := s.byKey[key]
 	if r == nil {
-		if s.relay == nil {
-			s.startRelay()
-		}
-		r = newReceiver(s, c, config, s.relay.relay)
+		r = newReceiver(s, c, config)
 		s.byKey[key] = r
 		s.started.Go(func() { r.run(s.base) })
 	}
@@ -63,31 +59,15 @@ func (s *receivers) join(c *Client, config ReceiveConfig, call *receiveCall) (*r
 	return r, nil
 }
 
-// startRelay makes a relay, which begins when that is needed. The mutex is held.
-func (s *receivers) startRelay() {
-	ctx, cancel := context.WithCancel(s.base)
-	r := &receiversRelay{
-		relay: newRelay(s.client.guarded(), &workerLog{logger: s.client.logger}),
-		waits: s.client.waits, cancel: cancel,
-	}
-	r.subscribed(r)
-	r.ended = closedAfter(func() { r.run(ctx) })
-	s.relay = r
-}
-
-// remove removes a receiver, unless there are calls again. The last one ends the relay, which is
-// then returned.
-func (s *receivers) remove(r *receiver) (last *receiversRelay, removed bool) {
+// remove removes a receiver, and reports whether it did so: there may be calls again.
+func (s *receivers) remove(r *receiver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.isWanted() {
-		return nil, false
+		return false
 	}
 	delete(s.byKey, r.key)
-	if len(s.byKey) == 0 {
-		last, s.relay = s.relay, nil
-	}
-	return last, true
+	return true
 }
 
 // close ends all calls. The receivers then give back what is on its way to them.
@@ -114,57 +94,12 @@ func (s *receivers) wait() {
 	s.cancel()
 }
 
-// A receiversRelay is a relay that shares the subscription of waits.
-type receiversRelay struct {
-	*relay
-	waits  *waits
-	cancel context.CancelFunc
-	ended  <-chan struct{}
-}
-
-func (r *receiversRelay) Add(_ context.Context, channels ...string) error {
-	r.waits.subscribe(r, channels...)
-	return nil
-}
-
-func (r *receiversRelay) Remove(_ context.Context, channels ...string) error {
-	r.waits.unsubscribe(r, channels...)
-	return nil
-}
-
-func (r *receiversRelay) tell(channel, message string) {
-	switch {
-	case channel == "":
-		r.wakeAll()
-	case channel == r.client.prefix+channelListen:
-		r.listens()
-	case message != "":
-		event := r.client.decodeEvent(channel, message)
-		if event.Kind == EventPut || event.Kind == EventAdvanced {
-			r.heard(event)
-		}
-	}
-}
-
-// stop ends the relay, and reports whether another one has to take its place.
-func (r *receiversRelay) stop(ctx context.Context) (relayed bool) {
-	r.cancel()
-	select {
-	case <-r.ended:
-	case <-ctx.Done():
-	}
-	relayed = r.isRelaying()
-	_ = r.Remove(ctx, r.client.prefix+channelLog, r.client.prefix+channelListen)
-	return relayed
-}
-
 // A receiver asks for jobs on behalf of calls of one kind. To the server it is a worker that is
 // idle under a name of its own; the jobs are locked for the client's worker. It makes one exchange
 // at a time, for all calls that there are.
 type receiver struct {
 	all     *receivers
 	client  *Client
-	relay   *relay
 	key     receiveKey
 	name    string // under which it is idle
 	channel string // where it is woken
@@ -175,6 +110,7 @@ type receiver struct {
 	log     *workerLog
 
 	// Used only by the goroutine of run.
+	relay       *relay
 	reservation reservation
 	appetite    appetite
 	alarm       *time.Timer // fires when to ask again at the latest, or to end
@@ -193,10 +129,10 @@ type receiver struct {
 	handed int // how many calls have got jobs, and may still give them back
 }
 
-func newReceiver(all *receivers, c *Client, config ReceiveConfig, relay *relay) *receiver {
+func newReceiver(all *receivers, c *Client, config ReceiveConfig) *receiver {
 	name := newWorkerName()
 	r := &receiver{
-		all: all, client: c.guarded(), relay: relay, key: config.key(c.worker),
+		all: all, client: c.guarded(), key: config.key(c.worker),
 		name: name, channel: c.prefix + channelWake + name,
 		lock: "for " + lockText(config.LockTime) + " " + c.worker,
 		poll: config.PollInterval,
@@ -221,8 +157,11 @@ func lockText(d time.Duration) string {
 	return wire.FormatSeconds(d)
 }
 
-// tell has the receiver ask for jobs. It is called when somebody wakes it, and when it is heard.
-func (r *receiver) tell(_, _ string) {
+// hear has the receiver ask for jobs: somebody wakes it, or may have done so.
+func (r *receiver) hear(redisx.Notice) { r.ask() }
+
+// ask has the receiver ask for jobs.
+func (r *receiver) ask() {
 	r.mu.Lock()
 	r.ready = true
 	r.mu.Unlock()
@@ -358,7 +297,8 @@ func (r *receiver) found() {
 // run makes exchanges until there has been no call for some time, the client is closed, or the
 // context ends.
 func (r *receiver) run(ctx context.Context) {
-	r.client.waits.subscribe(r, r.channel)
+	r.relay = r.client.hub.joinRelay(r.client)
+	r.client.hub.subscribe(r, r.channel)
 	r.alarm = time.NewTimer(r.poll)
 	defer r.alarm.Stop()
 	for redisx.Sleep(ctx, time.Until(r.notBefore)) {
@@ -385,7 +325,7 @@ func (r *receiver) wait(ctx context.Context) {
 	select {
 	case <-r.due:
 	case <-r.alarm.C:
-		r.tell("", "")
+		r.ask()
 	case <-ctx.Done():
 	}
 }
@@ -504,7 +444,7 @@ func (r *receiver) refused(err error) error {
 	passing := mayHeal(err)
 	r.fail(err, passing)
 	if passing {
-		r.tell("", "")
+		r.ask()
 	}
 	return err
 }
@@ -526,7 +466,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 	}
 	if got.wait == 0 {
 		r.alarm.Stop()
-		r.tell("", "")
+		r.ask()
 		return
 	}
 	r.found()
@@ -536,7 +476,7 @@ func (r *receiver) rest(got reserved, sent time.Time) {
 	}
 	if got.listeners < 0 {
 		r.unheard++
-		r.client.waits.restart(r.channel, sent)
+		r.client.hub.restart(r.channel, sent)
 		wait = min(wait, 50*time.Millisecond<<min(r.unheard, 16))
 	} else {
 		r.unheard = 0
@@ -566,18 +506,15 @@ func (r *receiver) after(failed error) {
 // retire ends the receiver, unless there are calls again. Others then take over the jobs that it
 // may have been woken for, and perhaps its relaying.
 func (r *receiver) retire(ctx context.Context) bool {
-	relay, removed := r.all.remove(r)
-	if !removed {
+	if !r.all.remove(r) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	waits, relays := r.client.waits, "0"
-	waits.unsubscribe(r, r.channel)
-	if relay != nil && relay.stop(ctx) {
+	relays := "0"
+	if r.client.hub.leave(ctx, r, r.relay, r.channel) {
 		relays = "1"
 	}
-	waits.settled(ctx)
 	args := anys([]any{r.name, r.reservation.claim, relays}, r.reservation.queues...)
 	if _, err := r.client.run(ctx, "depart", "", args...); err != nil {
 		r.log.cantDeregister(err)

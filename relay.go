@@ -25,46 +25,51 @@ const keyRelay = "x:relay"
 
 // A relay wakes workers for jobs that were put by the scripts of other qless clients, which wake
 // nobody, if it is told to. Two in a namespace are, so that one hears what the other misses while
-// its connection is broken. It belongs to something that has a subscription.
+// its connection is broken. The workers and receivers of a hub have one for each namespace.
 type relay struct {
+	hub    *hub
 	client *Client
 	log    *workerLog
 	due    signal // there is something to relay, or relaying is to begin or end
+	users  int    // guarded by the hub's mutex
+	cancel context.CancelFunc
+	ended  <-chan struct{}
 
 	contested int // consecutive times that another one was about to begin; used only by run
 
-	mu           sync.Mutex
-	subscription channels        // nil before there is one
-	relaying     bool            // it listens for jobs of other clients
-	change       int             // 1: begin relaying; -1: end it
-	claimed      time.Time       // when it got the lease to begin with; zero if it is not beginning
-	isCounted    bool            // the server counts it, or it does not begin: others may
-	wakeAny      bool            // it may have missed some
-	wakeQueues   map[string]bool // queues whose new jobs woke no worker
+	mu         sync.Mutex
+	stopped    bool
+	relaying   bool            // it listens for jobs of other clients
+	change     int             // 1: begin relaying; -1: end it
+	claimed    time.Time       // when it got the lease to begin with; zero if it is not beginning
+	isCounted  bool            // the server counts it, or it does not begin: others may
+	wakeAny    bool            // it may have missed some
+	wakeQueues map[string]bool // queues whose new jobs woke no worker
 }
 
-// channels is what a subscription listens to.
-type channels interface {
-	Add(ctx context.Context, channels ...string) error
-	Remove(ctx context.Context, channels ...string) error
+// startRelay makes a relay, which begins when that is needed.
+func startRelay(h *hub, client *Client) *relay {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &relay{
+		hub: h, client: client, log: &workerLog{logger: client.logger},
+		due: newSignal(), cancel: cancel, wakeQueues: map[string]bool{},
+	}
+	r.ended = closedAfter(func() { r.run(ctx) })
+	return r
 }
 
-func newRelay(client *Client, log *workerLog) *relay {
-	return &relay{client: client, log: log, due: newSignal(), wakeQueues: map[string]bool{}}
-}
-
-// subscribed is called when a subscription has begun, which does not relay yet.
-func (r *relay) subscribed(subscription channels) {
+// stop ends the relay, and reports whether another one has to take its place.
+func (r *relay) stop(ctx context.Context) (relayed bool) {
+	r.cancel()
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.subscription, r.relaying, r.change = subscription, false, 0
-}
-
-// isRelaying reports whether it wakes workers for the jobs of other clients.
-func (r *relay) isRelaying() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.relaying
+	r.stopped, relayed = true, r.relaying
+	r.mu.Unlock()
+	r.listen(false)
+	return relayed
 }
 
 // needRelays has it begin to relay if too few do, and stop if too many do.
@@ -72,20 +77,35 @@ func (r *relay) needRelays(there int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.subscription == nil:
 	case !r.relaying && there < relays:
 		r.change = 1
 	case r.relaying && there > relays:
 		r.change = -1
+	default:
+		return
 	}
-	if r.change != 0 {
-		r.due.notify()
+	r.due.notify()
+}
+
+// hear is called with what other clients publish, and when it begins to hear that.
+func (r *relay) hear(notice redisx.Notice) {
+	switch {
+	case notice.Kind == redisx.Gap:
+		r.wakeAll()
+	case notice.Kind == redisx.Published:
+		r.heard(notice)
+	case notice.Channel == r.client.prefix+channelListen:
+		r.listens()
 	}
 }
 
 // heard has a worker woken for a job that was put, unless the script did so.
-func (r *relay) heard(event Event) {
-	if event.wakes {
+func (r *relay) heard(notice redisx.Notice) {
+	if wakes(notice.Payload) {
+		return
+	}
+	event := r.client.decodeEvent(notice.Channel, notice.Payload)
+	if event.Kind != EventPut && event.Kind != EventAdvanced {
 		return
 	}
 	r.mu.Lock()
@@ -164,28 +184,40 @@ func (r *relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 // broken, that takes effect on the one that replaces it.
 func (r *relay) changeRelaying(ctx context.Context) {
 	r.mu.Lock()
-	subscription, change := r.subscription, r.change
+	change := r.change
 	r.change = 0
 	r.mu.Unlock()
 	if change == 0 {
 		return
 	}
-	begin := change > 0
-	act := subscription.Remove
-	if begin {
-		act = subscription.Add
-	}
-	claimed, err := r.claim(ctx, begin)
-	if claimed {
-		err = act(ctx, r.client.prefix+channelLog, r.client.prefix+channelListen)
-	}
+	claimed, err := r.claim(ctx, change > 0)
 	if err != nil && ctx.Err() == nil {
 		r.log.cantRelay(err)
 	}
+	if claimed {
+		r.setRelaying(change > 0)
+	}
+}
+
+// setRelaying begins or ends, unless the relay was stopped meanwhile.
+func (r *relay) setRelaying(begin bool) {
+	r.listen(begin)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if claimed && r.subscription == subscription {
-		r.relaying = begin
+	r.relaying = begin
+	stopped := r.stopped
+	r.mu.Unlock()
+	if stopped {
+		r.listen(false)
+	}
+}
+
+// listen begins or ends listening.
+func (r *relay) listen(begin bool) {
+	channels := []string{r.client.prefix + channelLog, r.client.prefix + channelListen}
+	if begin {
+		r.hub.subscribe(r, channels...)
+	} else {
+		r.hub.unsubscribe(r, channels...)
 	}
 }
 

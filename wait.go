@@ -21,8 +21,8 @@ import (
 //
 // If there is no such job to begin with, the error is [ErrNotFound]: also if it is in another
 // shard, where [Shards.Wait] finds it. Any number of callers may wait for a job. All waits of a
-// client share one subscription, which ends some seconds after the last wait, or with
-// [Client.Close].
+// client share one subscription, also with its workers. If it has none, the subscription ends some
+// seconds after the last wait, or with [Client.Close].
 //
 // [OnProgress] is called with the job's progress meanwhile. A wait costs the server 3 commands
 // when it begins, and 2 when the job ends; it asks again after 1, 2, 4 and at most 15 seconds.
@@ -178,10 +178,11 @@ type publishedEnd struct {
 const (
 	channelDone     = "x:done:"     // followed by a jid: the job has ended
 	channelProgress = "x:progress:" // followed by a jid: how far the job is
-	channelWaits    = "x:waits"     // nothing is published
+	channelWaits    = "x:waits"     // nothing is published: a subscription begins with it
 )
 
-// idleWaits is how long the subscription is kept after the last wait or [Client.Receive].
+// idleWaits is how long what is shared by waits, or by calls of [Client.Receive], is kept after the
+// last one.
 var idleWaits = 10 * time.Second
 
 // A waiter waits for the end of a job, and perhaps for its progress.
@@ -225,124 +226,78 @@ func (w *waiter) listen(
 	}
 }
 
-func (w *waiter) tell(channel, message string) {
+// hear is called when there is a message, or it is time to ask.
+func (w *waiter) hear(notice redisx.Notice) {
 	w.mu.Lock()
 	switch {
-	case message == "":
+	case notice.Payload == "":
 		w.ask = true
-	case channel == w.channels[0]:
-		w.message = message
+	case notice.Channel == w.channels[0]:
+		w.message = notice.Payload
 	default:
-		w.progress = message
+		w.progress = notice.Payload
 	}
 	w.mu.Unlock()
 	w.ready.notify()
 }
 
-// A subscriber listens to channels.
-type subscriber interface {
-	// tell passes on a message of a channel. An empty one may also say that the channel is heard
-	// from now on or, without a channel, that messages may have been lost. It returns at once.
-	tell(channel, message string)
-}
-
-// waits are those that wait for jobs with a client and its copies. They share a subscription.
+// waits are those that wait for jobs with a client and its copies. They keep the subscription until
+// some seconds after the last wait.
 type waits struct {
-	client  *Client
-	changed signal             // channels are to be added or removed
-	settle  chan chan struct{} // asks for that, and is answered when it was done
+	hub     *hub
+	channel string // by which they keep the subscription
 
-	mu       sync.Mutex
-	closed   bool
-	running  bool
-	waiters  map[string]map[subscriber]bool // by channel
-	heard    map[string]time.Time           // since when the server sends messages of these channels
-	base     context.Context                // of the subscription; nil if there was none
-	cancel   context.CancelFunc             // ends the subscription
-	finished sync.WaitGroup
-
-	subscription *redisx.Subscription[redisx.Notice] // nil if there is none
+	mu      sync.Mutex
+	closed  bool
+	waiters map[*waiter]bool
+	idle    *time.Timer // fires when there has been no wait for some time
 }
 
 func newWaits(client *Client) *waits {
-	return &waits{
-		client: client, changed: newSignal(), settle: make(chan chan struct{}),
-		waiters: map[string]map[subscriber]bool{}, heard: map[string]time.Time{},
+	s := &waits{
+		hub: client.hub, channel: client.prefix + channelWaits, waiters: map[*waiter]bool{},
 	}
+	s.idle = time.AfterFunc(idleWaits, s.rest)
+	s.idle.Stop()
+	return s
 }
 
-// join adds a waiter for channels. The waiter is told when the messages of each are heard.
+// hear is never called with anything of interest.
+func (s *waits) hear(redisx.Notice) {}
+
+// join adds a waiter for channels. It is told when the messages of each are heard.
 func (s *waits) join(channels ...string) *waiter {
 	w := &waiter{channels: channels, ready: newSignal()}
-	s.subscribe(w, channels...)
-	return w
-}
-
-// subscribe adds a subscriber to channels, and begins the subscription if there is none.
-func (s *waits) subscribe(w subscriber, channels ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.tell("", "")
-		return
+		w.hear(redisx.Notice{})
+		return w
 	}
-	for _, channel := range channels {
-		if s.waiters[channel] == nil {
-			s.waiters[channel] = map[subscriber]bool{}
-		}
-		s.waiters[channel][w] = true
-		if _, heard := s.heard[channel]; heard {
-			w.tell(channel, "")
-		}
-	}
-	if !s.running {
-		ctx, cancel := context.WithCancel(context.Background())
-		s.running, s.base, s.cancel = true, ctx, cancel
-		s.finished.Go(func() { s.run(ctx) })
-	}
-	s.changed.notify()
+	s.idle.Stop()
+	s.waiters[w] = true
+	s.hub.subscribe(s, s.channel)
+	s.hub.subscribe(w, channels...)
+	return w
 }
 
-func (s *waits) leave(w *waiter) { s.unsubscribe(w, w.channels...) }
-
-// unsubscribe removes a subscriber from channels.
-func (s *waits) unsubscribe(w subscriber, channels ...string) {
+// leave removes a waiter.
+func (s *waits) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, channel := range channels {
-		delete(s.waiters[channel], w)
-		if len(s.waiters[channel]) == 0 {
-			delete(s.waiters, channel)
-			s.changed.notify()
-		}
+	s.hub.unsubscribe(w, w.channels...)
+	delete(s.waiters, w)
+	if len(s.waiters) == 0 && !s.closed {
+		s.idle.Reset(idleWaits)
 	}
 }
 
-// settled waits until the server was told of the channels that are listened to, or the context
-// ends.
-func (s *waits) settled(ctx context.Context) {
-	s.mu.Lock()
-	running := s.base
-	s.mu.Unlock()
-	if running == nil {
-		return
-	}
-	done := make(chan struct{})
-	select {
-	case s.settle <- done:
-		<-done
-	case <-running.Done():
-	case <-ctx.Done():
-	}
-}
-
-// restart has the subscription begin again on another connection, if it has had a channel since
-// before a time: then the server, which says that nobody listens, is not the one that it reaches.
-func (s *waits) restart(channel string, before time.Time) {
+// rest ends the subscription, unless there are waits again or others need it.
+func (s *waits) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if since, heard := s.heard[channel]; heard && since.Before(before) && s.subscription != nil {
-		s.subscription.Cancel()
+	if len(s.waiters) == 0 {
+		s.hub.unsubscribe(s, s.channel)
 	}
 }
 
@@ -352,180 +307,16 @@ func (s *waits) isClosed() bool {
 	return s.closed
 }
 
-// close ends the subscription and all waits.
+// close ends all waits, and the subscription unless others need it.
 func (s *waits) close() {
 	s.mu.Lock()
 	s.closed = true
-	if s.cancel != nil {
-		s.cancel()
+	s.idle.Stop()
+	for w := range s.waiters {
+		w.hear(redisx.Notice{}) // it finds out why
+		s.hub.unsubscribe(w, w.channels...)
 	}
+	feed := s.hub.unsubscribe(s, s.channel)
 	s.mu.Unlock()
-	s.tellAll()
-	s.finished.Wait()
-}
-
-// ended reports whether the subscription is to end because nobody waits, and notes that it does.
-func (s *waits) ended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiters) > 0 && !s.closed {
-		return false
-	}
-	s.cancel()
-	s.running, s.subscription = false, nil
-	clear(s.heard)
-	return true
-}
-
-// run subscribes, and passes on messages until nobody has waited for some time. While there is no
-// subscription, the waiters ask again by themselves.
-func (s *waits) run(ctx context.Context) {
-	for failures := 1; ; failures++ {
-		sub, err := redisx.Subscribe(ctx, s.client.rdb, redisx.SubscriptionConfig[redisx.Notice]{
-			Backoff:  redisx.WhileAway,
-			Broken:   s.broken,
-			Buffer:   256,
-			Channels: []string{s.client.prefix + channelWaits},
-			Decode:   func(n redisx.Notice) (redisx.Notice, bool) { return n, true },
-		})
-		if err == nil {
-			s.begun(sub)
-			again := s.pass(ctx, sub)
-			_ = sub.Close()
-			if !again {
-				return
-			}
-			failures = 0
-			continue
-		}
-		if failures == 1 && ctx.Err() == nil {
-			s.broken(err)
-		}
-		if redisx.WhileAway.Wait(ctx, failures); s.unused(ctx) && s.ended() {
-			return
-		}
-	}
-}
-
-// begun notes that a subscription has begun, to which all channels are to be added.
-func (s *waits) begun(sub *redisx.Subscription[redisx.Notice]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subscription = sub
-	clear(s.heard)
-	s.changed.notify()
-}
-
-// unused reports whether nobody waits, or the client was closed.
-func (s *waits) unused(ctx context.Context) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return ctx.Err() != nil || len(s.waiters) == 0
-}
-
-func (s *waits) broken(err error) {
-	s.client.logger.Warn("qless: the subscription of waits broke", "error", err)
-}
-
-// pass passes messages on, and changes the channels, until nobody has waited for some time. It
-// reports whether the subscription ended before.
-func (s *waits) pass(
-	ctx context.Context, sub *redisx.Subscription[redisx.Notice],
-) (again bool) {
-	subscribed := map[string]bool{}
-	idle := time.NewTimer(idleWaits)
-	defer idle.Stop()
-	for {
-		select {
-		case notice, open := <-sub.C():
-			if !open {
-				return !s.ended()
-			}
-			s.handle(notice)
-		case <-s.changed:
-			if s.follow(ctx, sub, subscribed) {
-				idle.Reset(idleWaits)
-			}
-		case done := <-s.settle:
-			s.follow(ctx, sub, subscribed)
-			close(done)
-		case <-idle.C:
-			if s.ended() {
-				return false
-			}
-			idle.Reset(idleWaits)
-		case <-ctx.Done():
-			return !s.ended()
-		}
-	}
-}
-
-// handle passes a notice on to those that it is for.
-func (s *waits) handle(notice redisx.Notice) {
-	if notice.Kind == redisx.Gap {
-		s.restored()
-		s.tellAll()
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if notice.Kind == redisx.Subscribed && s.waiters[notice.Channel] != nil {
-		s.heard[notice.Channel] = time.Now()
-	}
-	for w := range s.waiters[notice.Channel] {
-		w.tell(notice.Channel, notice.Payload)
-	}
-}
-
-// restored notes that the channels are heard again.
-func (s *waits) restored() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for channel := range s.heard {
-		s.heard[channel] = time.Now()
-	}
-}
-
-// tellAll has all waiters ask.
-func (s *waits) tellAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, waiters := range s.waiters {
-		for w := range waiters {
-			w.tell("", "")
-		}
-	}
-}
-
-// follow subscribes to the channels that are waited for, and to no others. It reports whether there
-// was anything to change. A channel that could not be added is tried again with the next change.
-func (s *waits) follow(
-	ctx context.Context, sub *redisx.Subscription[redisx.Notice], subscribed map[string]bool,
-) bool {
-	var added, removed []string
-	s.mu.Lock()
-	for channel := range s.waiters {
-		if !subscribed[channel] {
-			added = append(added, channel)
-		}
-	}
-	for channel := range subscribed {
-		if s.waiters[channel] == nil {
-			removed = append(removed, channel)
-			delete(s.heard, channel)
-		}
-	}
-	s.mu.Unlock()
-	if len(removed) > 0 {
-		_ = sub.Remove(ctx, removed...) // else messages come that nobody waits for
-	}
-	for _, channel := range removed {
-		delete(subscribed, channel)
-	}
-	if len(added) > 0 && sub.Add(ctx, added...) == nil {
-		for _, channel := range added {
-			subscribed[channel] = true
-		}
-	}
-	return len(added)+len(removed) > 0
+	feed.finished()
 }

@@ -44,5 +44,8 @@ func (c QueueChoice) Add(queue string) bool { return c.add(queue) }
 // Asked returns the queues that are asked.
 func (c QueueChoice) Asked() []string { return c.asked }
 
+// InStep shortens a time, so that several workers come together.
+func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now, wait, interval) }
+
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }

@@ -3,6 +3,8 @@ package qless
 import (
 	"context"
 	"slices"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A WorkerGroup is a worker for several namespaces, such as those of [Shards] or of tenants. It has
@@ -12,7 +14,8 @@ type WorkerGroup struct {
 }
 
 // NewWorkerGroup returns a group with one worker for each client. Each has the whole config, so the
-// group runs up to Concurrency jobs of each namespace at once. Each of the Schedules is followed in
+// group runs up to Concurrency jobs of each namespace at once. The workers of clients that share a
+// go-redis client of a single server share one subscription. Each of the Schedules is followed in
 // one of the namespaces, chosen by its ID. If the configuration is invalid or there are no clients,
 // the error is [ErrInvalid]. NewWorkerGroup panics if a client is nil.
 func NewWorkerGroup(clients []*Client, config WorkerConfig) (*WorkerGroup, error) {
@@ -22,20 +25,36 @@ func NewWorkerGroup(clients []*Client, config WorkerConfig) (*WorkerGroup, error
 	if slices.Contains(clients, nil) {
 		panic("qless: NewWorkerGroup: nil client")
 	}
-	g := &WorkerGroup{}
+	g, hubs := &WorkerGroup{}, sharedHubs{}
 	shards := Shards{key: ShardByQueue, clients: clients}
 	for _, c := range clients {
 		own := config
 		own.Schedules = slices.DeleteFunc(slices.Clone(config.Schedules), func(s Schedule) bool {
 			return shards.ClientFor(s.ID, "") != c
 		})
-		w, err := NewWorker(c, own)
+		w, err := newWorker(c, hubs.of(c), own)
 		if err != nil {
 			return nil, err
 		}
 		g.workers = append(g.workers, w)
 	}
 	return g, nil
+}
+
+// sharedHubs are the hubs of clients that share a go-redis client. On a cluster there are none, as
+// namespaces may be on different servers.
+type sharedHubs map[*redis.Client]*hub
+
+// of returns the hub for a client's worker.
+func (h sharedHubs) of(c *Client) *hub {
+	rdb, single := c.rdb.(*redis.Client)
+	if !single {
+		return c.hub
+	}
+	if h[rdb] == nil {
+		h[rdb] = c.hub
+	}
+	return h[rdb]
 }
 
 // Workers returns the workers, in the order of their clients.

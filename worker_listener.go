@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,121 +17,89 @@ const (
 	channelMore   = "x:log" // what other clients' scripts do not publish
 )
 
-// listenBuffer is how many events may wait for the listener, which is quick.
-const listenBuffer = 16
-
 // wakeClock is what is published to wake a worker because the server's clock was moved. A queue of
 // that name has schedules look more often than they need to.
 const wakeClock = "clock"
 
-// A listener receives the events that are meant for a worker: that a job is ready, that a lock
-// was lost, that a queue is new. It also relays, if too few others do.
+// A listener hears what is meant for a worker: that a job is ready, that a lock was lost, that a
+// queue is new. It shares the client's subscription with others, and keeps nobody waiting.
 type listener struct {
-	*relay // has the client and the log
-
+	client    *Client
 	locks     *lockKeeper
 	patterns  queuePatterns
 	jobsReady func() // asks for jobs
 	lookAgain func() // has the schedules look at the clock
+	wakes     string // the channel where the worker is woken
+	relay     *relay // set by begin
 
-	mu     sync.Mutex
-	events *Events
-	since  time.Time // when events began
-	news   queueNews // of queues that the patterns may match
+	mu   sync.Mutex
+	news queueNews // of queues that the patterns may match
 }
 
 func newListener(
-	client *Client, log *workerLog, locks *lockKeeper, patterns queuePatterns,
-	jobsReady, lookAgain func(),
+	client *Client, locks *lockKeeper, patterns queuePatterns, jobsReady, lookAgain func(),
 ) *listener {
 	return &listener{
-		relay: newRelay(client, log), locks: locks, patterns: patterns,
-		jobsReady: jobsReady, lookAgain: lookAgain,
+		client: client, locks: locks, patterns: patterns, jobsReady: jobsReady, lookAgain: lookAgain,
+		wakes: client.prefix + channelWake + client.worker,
 	}
 }
 
-// run listens until the context ends, and restores its connection when it breaks.
-func (l *listener) run(ctx context.Context) {
-	var relaying sync.WaitGroup
-	relaying.Go(func() { l.relay.run(ctx) })
-	defer relaying.Wait()
+// begin begins to listen.
+func (l *listener) begin() {
+	l.relay = l.client.hub.joinRelay(l.client)
+	l.client.hub.subscribe(l, l.channels()...)
+}
 
-	worker, prefix := l.client.worker, l.client.prefix
-	channels := []string{prefix + "w:" + worker, prefix + channelWake + worker}
+// end ends listening. It returns when the server was told of that, or the context has ended, and
+// reports whether another worker has to relay.
+func (l *listener) end(ctx context.Context) (relayed bool) {
+	return l.client.hub.leave(ctx, l, l.relay, l.channels()...)
+}
+
+// channels returns what the worker listens to. All are heard when the first is, as they are
+// subscribed to together.
+func (l *listener) channels() []string {
+	channels := []string{l.wakes, l.client.prefix + "w:" + l.client.worker}
 	if l.patterns.watch() {
-		channels = append(channels, prefix+channelQueues)
+		channels = append(channels, l.client.prefix+channelQueues)
 	}
-	for attempt := 1; ctx.Err() == nil; attempt++ {
-		events, err := l.client.subscribe(ctx, channels, listenBuffer)
-		if err == nil {
-			attempt = 0
-			l.subscribed(events)
-			l.missedQueues() // or jobs that became ready
-			l.lookAgain()
-			l.receive(events)
-			_ = events.Close()
-			continue
-		}
-		if attempt == 1 && ctx.Err() == nil {
-			l.log.cantListen(err)
-		}
-		if !redisx.WhileAway.Wait(ctx, attempt) {
-			return
-		}
+	return channels
+}
+
+// resubscribe is called when the server says that this worker is not subscribed. If it has been
+// since before the question, it is, on a cluster, at a former master.
+func (l *listener) resubscribe(asked time.Time) { l.client.hub.restart(l.wakes, asked) }
+
+// hear acts on what the worker hears.
+func (l *listener) hear(notice redisx.Notice) {
+	switch {
+	case notice.Kind == redisx.Published && notice.Channel == l.wakes:
+		l.woken(notice.Payload)
+	case notice.Kind == redisx.Published && notice.Channel == l.client.prefix+channelQueues:
+		l.queueAppeared(notice.Payload)
+	case notice.Kind == redisx.Published:
+		l.lost(l.client.decodeEvent(notice.Channel, notice.Payload))
+	case notice.Kind == redisx.Gap || notice.Channel == l.wakes:
+		l.missed()
 	}
 }
 
-// subscribed is called when a subscription has begun. Jobs that were started before it may have
-// been canceled or lost unnoticed.
-func (l *listener) subscribed(events *Events) {
-	l.mu.Lock()
-	l.events, l.since = events, time.Now()
-	l.mu.Unlock()
-	l.relay.subscribed(events.subscription)
+// missed is called when the worker hears its events again, or for the first time. It may have missed
+// that jobs, queues or schedules are due, or that jobs were canceled or lost.
+func (l *listener) missed() {
+	l.missedQueues()
+	l.lookAgain()
 	l.locks.suspectAll()
 }
 
-// resubscribe is called when the server says that this worker is not subscribed. If the
-// subscription is older than the question, it is, on a cluster, one to a former master.
-func (l *listener) resubscribe(asked time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.events != nil && l.since.Before(asked) {
-		l.events.subscription.Cancel()
-	}
-}
-
-// receive acts on events until there are no more.
-func (l *listener) receive(events *Events) {
-	for event := range events.C() {
-		switch event.Kind {
-		case EventGap:
-			l.missedQueues() // perhaps
-			l.lookAgain()
-			l.locks.suspectAll()
-			if l.isRelaying() {
-				l.wakeAll()
-			}
-		case eventSubscribed:
-			l.jobsReady()
-			l.listens()
-		case EventLockLost:
-			if event.channel != channelLog {
-				l.locks.suspect(event.JID, ErrLockLost)
-			}
-		case EventCanceled:
-			if event.channel != channelLog {
-				l.locks.suspect(event.JID, ErrCanceled)
-			}
-		case EventPut, EventAdvanced:
-			l.heard(event)
-		case channelQueues:
-			l.queueAppeared(event.JID)
-		default:
-			if strings.HasPrefix(event.channel, channelWake) {
-				l.woken(event.JID)
-			}
-		}
+// lost is called with an event of a job that the worker holds, or has held.
+func (l *listener) lost(event Event) {
+	switch event.Kind {
+	case EventLockLost:
+		l.locks.suspect(event.JID, ErrLockLost)
+	case EventCanceled:
+		l.locks.suspect(event.JID, ErrCanceled)
 	}
 }
 

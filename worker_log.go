@@ -51,10 +51,6 @@ func (l *workerLog) answerLost(asked, next int, err error) {
 
 func (l *workerLog) serverBack() { l.logger.Info("qless: the server is back") }
 
-func (l *workerLog) cantListen(err error) {
-	l.logger.Warn("qless: the worker can't listen for events", withHint(err)...)
-}
-
 func (l *workerLog) cantRelay(err error) {
 	l.logger.Warn("qless: the worker can't listen for jobs of other clients yet", withHint(err)...)
 }

@@ -2,7 +2,6 @@ package qless
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -310,19 +309,19 @@ func (l *workLoop) rest(got reserved, e exchange, sent time.Time) {
 	if got.wait == 0 {
 		l.alarm.Stop()
 		l.jobsReady()
-		l.w.listener.needRelays(got.listeners) // a busy worker can relay too
+		l.w.listener.relay.needRelays(got.listeners) // a busy worker can relay too
 		return
 	}
 	wait := got.wait
 	if got.claim == "" {
-		wait = time.Duration(float64(wait) * (0.9 + rand.Float64()/10))
+		wait = l.w.client.hub.inStep(wait, l.w.cfg.PollInterval)
 	}
 	if got.listeners < 0 {
 		l.w.listener.resubscribe(sent)
 		l.unheard++
 		wait = min(wait, 50*time.Millisecond<<min(l.unheard, 16))
 	} else {
-		l.w.listener.needRelays(got.listeners)
+		l.w.listener.relay.needRelays(got.listeners)
 		l.unheard = 0
 	}
 	l.alarm.Reset(wait)
@@ -386,13 +385,13 @@ func (l *workLoop) recoverStranded(ctx context.Context) error {
 	return nil
 }
 
-// leave deregisters the worker. Others then take over the jobs that it may have been woken for, and
-// its relaying.
-func (l *workLoop) leave(ctx context.Context) {
+// leave deregisters the worker, which does not listen any more. Others then take over the jobs that
+// it may have been woken for, and its relaying.
+func (l *workLoop) leave(ctx context.Context, relayed bool) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	relays := "0"
-	if l.w.listener.isRelaying() {
+	if relayed {
 		relays = "1"
 	}
 	args := anys([]any{l.w.client.worker, l.claimed(), relays}, l.askedQueues()...)

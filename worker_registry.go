@@ -3,7 +3,6 @@ package qless
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -24,6 +23,7 @@ type registrar struct {
 	describe func() WorkerInfo
 	send     func(ctx context.Context, info WorkerInfo, age time.Duration) error
 	now      func() time.Time
+	inStep   func(wait, interval time.Duration) time.Duration
 	again    signal // something may have changed
 
 	// Used only by the goroutine of run.
@@ -35,7 +35,8 @@ type registrar struct {
 
 func newRegistrar(client *Client, log *workerLog, describe func() WorkerInfo) *registrar {
 	return &registrar{
-		log: log, describe: describe, send: client.register, now: client.now, again: newSignal(),
+		log: log, describe: describe, send: client.register, now: client.now,
+		inStep: client.hub.inStep, again: newSignal(),
 	}
 }
 
@@ -73,7 +74,7 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	err := r.send(ctx, info, r.at.Sub(r.started))
 	if err == nil {
 		r.told, r.failures = info, 0
-		return time.Duration(float64(registerInterval) * (0.9 + rand.Float64()/10))
+		return r.inStep(registerInterval, registerInterval)
 	}
 	r.failures++
 	refused := redisx.IsAnswer(err)

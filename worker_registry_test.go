@@ -32,7 +32,7 @@ func newTestRegistrar(answer func() error, paused *atomic.Bool) (*registrar, fun
 	var mu sync.Mutex
 	var calls []registerCall
 	r := &registrar{
-		log: quietLog(), now: time.Now, again: newSignal(),
+		log: quietLog(), now: time.Now, again: newSignal(), inStep: newHub(nil).inStep,
 		describe: func() WorkerInfo { return WorkerInfo{Paused: paused.Load()} },
 		send: func(_ context.Context, info WorkerInfo, age time.Duration) error {
 			mu.Lock()

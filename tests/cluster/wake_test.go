@@ -48,8 +48,16 @@ func wakes(t testing.TB, c *qless.Client, on *redis.Client, w *qless.Worker, wor
 // startWorker starts a worker that sends the jobs that it runs.
 func startWorker(t testing.TB, c *qless.Client, poll time.Duration) (*qless.Worker, <-chan string) {
 	t.Helper()
+	return startWorkerOf(t, c, "q", poll)
+}
+
+// startWorkerOf is startWorker for another queue.
+func startWorkerOf(
+	t testing.TB, c *qless.Client, queue string, poll time.Duration,
+) (*qless.Worker, <-chan string) {
+	t.Helper()
 	worked := make(chan string, 1000)
-	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{"q"}, PollInterval: poll})
+	w, err := qless.NewWorker(c, qless.WorkerConfig{Queues: []string{queue}, PollInterval: poll})
 	require.NoError(t, err)
 	w.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
 	require.NoError(t, w.Start(context.Background()))
@@ -75,7 +83,9 @@ func TestWorkersAreWokenAfterAFailover(t *testing.T) {
 	const poll = 2 * time.Second
 	ql := client(t, c.client(), "{wakes}:ql:")
 	w, worked := startWorker(t, ql, poll)
+	other, _ := startWorkerOf(t, ql, "other", time.Hour) // they share a connection
 	before := c.masterOf(c.slotOf("wakes"))
+	listens(t, before.rdb, ql.Namespace(), other.Name())
 	wakes(t, ql, before.rdb, w, worked)
 	after := c.failOver(before)
 	began := time.Now()
@@ -84,6 +94,7 @@ func TestWorkersAreWokenAfterAFailover(t *testing.T) {
 	require.Equal(t, jid, testkit.Soon(t, "a job", worked))
 	require.Less(t, time.Since(began), poll+soonAfter)
 	wakes(t, ql, after.rdb, w, worked)
+	listens(t, after.rdb, ql.Namespace(), other.Name())
 }
 
 func TestWorkersAreWokenAfterTheirSlotMoved(t *testing.T) {

@@ -166,15 +166,6 @@ func (w *testWorker) idle(n int) tapped {
 	return w.await(w.t, "an idle worker", n, func(c tapped) bool { return c.idle })
 }
 
-// relays waits until the worker is idle, after a time, while somebody listens for other
-// clients' jobs.
-func (w *testWorker) relays(after time.Time) {
-	w.t.Helper()
-	w.await(w.t, "an idle worker, and one that listens for other clients' jobs", 1, func(c tapped) bool {
-		return c.idle && c.at.After(after) && c.reply.([]any)[3] != int64(0)
-	})
-}
-
 // outcome waits until the worker has reported a job to the server.
 func (w *testWorker) outcome(jid string) reported {
 	w.t.Helper()

@@ -49,5 +49,5 @@ func TestAnIdleWorkerTakesLittleMemory(t *testing.T) {
 	until(t, "all are idle", idle(warm+workers))
 	perWorker := (heap() - before) / workers
 	t.Logf("%d bytes a worker", perWorker)
-	require.Less(t, perWorker, 110<<10, "of which its subscription takes 64 KiB in go-redis")
+	require.Less(t, perWorker, 40<<10)
 }

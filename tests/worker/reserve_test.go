@@ -396,7 +396,7 @@ func TestAQueueThatAppearsWhileAPatternIsLookedUpIsWorkedAtOnce(t *testing.T) {
 		e.put("other", qless.JID(jid))
 		require.Equal(t, jid, soon(t, "a job", running))
 	}
-	w.relays(time.Time{})
+	e.relaysAre(1)
 
 	looked := arm()
 	require.NoError(t, e.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())

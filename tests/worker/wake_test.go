@@ -126,7 +126,7 @@ func (e *env) foreignPut(jid string, kill ...string) {
 func TestAnIdleWorkerWakesForAPutOfAnotherClient(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.idleWorker()
-	w.relays(time.Time{})
+	e.relaysAre(1)
 	for i := range 10 {
 		jid := fmt.Sprint("j", i)
 		e.foreignPut(jid)
@@ -138,7 +138,7 @@ func TestAWorkerThatWaitsForADueJobHearsOtherClients(t *testing.T) {
 	e := newLiveEnv(t)
 	e.put("q", qless.Delay(10*time.Minute))
 	w := e.idleWorker()
-	w.relays(time.Time{})
+	e.relaysAre(1)
 	e.foreignPut("j")
 	require.Equal(t, "complete", w.outcome("j").action)
 }

@@ -1,0 +1,385 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// A sharing is a client of several workers that ask again after an hour, unless something wakes
+// them. Each has a queue of its own.
+type sharing struct {
+	*env
+	*tap
+	client *qless.Client
+	own    *redis.Client
+	worked chan string // jids
+	all    []*qless.Worker
+	queues []string // of each
+}
+
+// shares starts so many workers of one client, and waits until they are idle. Their queues have
+// this name, and a number.
+func (e *env) shares(name string, workers int, options ...qless.ClientOption) *sharing {
+	e.t.Helper()
+	s := &sharing{env: e, tap: newTap(e.rdb), worked: make(chan string, 1000)}
+	s.own = redis.NewClient(testkit.Options(e.server.Addr()))
+	e.t.Cleanup(func() { _ = s.own.Close() })
+	s.own.AddHook(s.tap)
+	s.client = e.client(s.own, append([]qless.ClientOption{qless.WithClock(nil)}, options...)...)
+	e.t.Cleanup(func() { _ = s.client.Close() })
+	for i := range workers {
+		s.add(fmt.Sprint(name, i))
+	}
+	return s
+}
+
+// add starts a worker, and waits until it is idle and heard.
+func (s *sharing) add(queue string, patterns ...string) {
+	s.t.Helper()
+	w := newWorker(s.t, s.client, qless.WorkerConfig{
+		Queues: append([]string{queue}, patterns...), PollInterval: time.Hour,
+	})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error { s.worked <- job.JID; return nil })
+	require.NoError(s.t, w.Start(s.t.Context()))
+	s.t.Cleanup(func() { stopNow(w) })
+	s.all, s.queues = append(s.all, w), append(s.queues, queue)
+	s.tap.await(s.t, "an idle worker", 1, func(c tapped) bool { return c.idle && c.args[0] == w.Name() })
+}
+
+// stops stops workers.
+func (s *sharing) stops(workers ...*qless.Worker) {
+	s.t.Helper()
+	for _, w := range workers {
+		require.NoError(s.t, w.Stop(s.t.Context()))
+	}
+}
+
+// stopNow stops a worker without waiting for its handlers.
+func stopNow(w *qless.Worker) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.Stop(ctx)
+}
+
+// wake puts a job into queues, and waits until their workers have it.
+func (s *sharing) wake(queues ...string) {
+	s.t.Helper()
+	for _, queue := range queues {
+		jid := s.put(queue)
+		require.Equal(s.t, jid, soon(s.t, "a job of "+queue, s.worked))
+	}
+}
+
+// listeners returns the ids of the connections that listen to channels.
+func (e *env) listeners() (ids []string) {
+	e.t.Helper()
+	clients := e.rdb.Do(e.t.Context(), "client", "list", "type", "pubsub").Val().(string)
+	for line := range strings.Lines(clients) {
+		id, _, _ := strings.Cut(line, " ")
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// listensBy waits until so many connections listen to channels.
+func (e *env) listensBy(connections int) {
+	e.t.Helper()
+	until(e.t, fmt.Sprint(connections, " connections listen"), func() bool {
+		return len(e.listeners()) == connections
+	})
+}
+
+// hears returns how many channels that match a pattern are listened to.
+func (e *env) hears(pattern string) int {
+	e.t.Helper()
+	return len(e.rdb.PubSubChannels(e.t.Context(), pattern).Val())
+}
+
+func TestAClientListensByOneConnection(t *testing.T) {
+	e := newLiveEnv(t)
+	s := e.shares("q", 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	jid := e.put("elsewhere")
+	calls.Go(func() { _, _ = s.client.Wait(ctx, jid) })
+	calls.Go(func() {
+		_, _ = s.client.Receive(ctx, qless.ReceiveConfig{Queues: []string{"received"}})
+	})
+	t.Cleanup(func() { cancel(); calls.Wait() })
+	until(t, "all listen", func() bool {
+		return e.hears("ql:x:done:*") == 1 && e.hears("ql:x:wake:*") == 21
+	})
+	e.listensBy(1)
+	s.wake(s.queues...)
+	e.shares("other", 3)
+	e.listensBy(2)
+
+	cancel()
+	calls.Wait()
+	s.stops(s.all...)
+	require.NoError(t, s.client.Close())
+	e.listensBy(1)
+}
+
+// No word of a job comes while the connection is broken.
+func TestAllWorkersOfAClientHearAfterTheirConnectionBroke(t *testing.T) {
+	e := newLiveEnv(t)
+	s := e.shares("q", 5)
+	for range 3 {
+		require.NoError(t, e.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
+		s.wake(s.queues...)
+		e.listensBy(1)
+	}
+}
+
+func TestAWorkerThatStopsLeavesNoChannels(t *testing.T) {
+	e := newLiveEnv(t)
+	s := e.shares("q", 3)
+	s.add("q3", "pattern-*")
+	require.Equal(t, 1, e.hears("ql:x:queues"))
+	for _, i := range []int{0, 3} {
+		s.stops(s.all[i])
+		until(t, "its channels are gone", func() bool { return e.hears("*"+s.all[i].Name()) == 0 })
+	}
+	require.Zero(t, e.hears("ql:x:queues"))
+	e.listensBy(1)
+	s.wake("q1", "q2", "q1", "q2")
+	s.stops(s.all[1:3]...)
+	e.listensBy(0)
+	s.add("q0")
+	s.wake("q0")
+}
+
+func TestTheWorkersOfAClientRelayTogether(t *testing.T) {
+	e := newLiveEnv(t)
+	first := e.shares("first", 5)
+	e.relaysAre(1)
+	for i, w := range first.all {
+		jid := fmt.Sprint("j", i)
+		e.foreignPutInto(first.queues[i], jid)
+		require.Equal(t, jid, soon(t, "a job of another client", first.worked))
+		if i < 4 {
+			first.stops(w)
+			require.EqualValues(t, 1, e.relaying(), "the others go on")
+		}
+	}
+
+	second, third := e.shares("second", 3), e.shares("third", 3)
+	e.relaysAre(2)
+	first.stops(first.all[4])
+	e.listensBy(2)
+	second.wake("second0") // they find out whether the other one relays
+	third.wake("third0")
+	e.relaysAre(2)
+	for _, s := range []*sharing{second, third} {
+		s.stops(s.all[1:]...)
+		require.EqualValues(t, 2, e.relaying())
+	}
+	second.stops(second.all[0])
+	e.relaysAre(1)
+	e.foreignPutInto("third0", "last")
+	require.Equal(t, "last", soon(t, "a job of another client", third.worked))
+}
+
+// relaying returns how many connections relay.
+func (e *env) relaying() int64 {
+	e.t.Helper()
+	return e.rdb.PubSubNumSub(e.t.Context(), "ql:x:listen").Val()["ql:x:listen"]
+}
+
+// foreignPutInto is foreignPut into any queue.
+func (e *env) foreignPutInto(queue, jid string) {
+	e.t.Helper()
+	e.put("elsewhere", qless.JID(jid))
+	_, err := e.rdb.TxPipelined(e.t.Context(), func(pipe redis.Pipeliner) error {
+		ctx := e.t.Context()
+		pipe.ZRem(ctx, "ql:q:elsewhere-work", jid)
+		pipe.HSet(ctx, "ql:j:"+jid, "queue", queue)
+		pipe.ZAdd(ctx, "ql:q:"+queue+"-work", zmember(0, jid))
+		pipe.Publish(ctx, "ql:log", fmt.Sprintf(`{"jid":%q,"event":"put","queue":%q}`, jid, queue))
+		return nil
+	})
+	require.NoError(e.t, err)
+}
+
+// A worker that is held up by the server or its handlers keeps no other one of its client waiting.
+func TestASlowWorkerKeepsNoOtherFromHearing(t *testing.T) {
+	const messages = 2000
+	e := newLiveEnv(t)
+	s := e.shares("q", 2)
+	slow := s.all[0].Name()
+	held, release := make(chan bool, messages), make(chan struct{})
+	t.Cleanup(func() { close(release) }) // before the workers are stopped
+	s.refuseWith(func(script string, args []any) error {
+		if script == "reserve" && slices.Contains(args, any(slow)) {
+			held <- true
+			<-release
+		}
+		return nil
+	})
+	e.put("q0")
+	soon(t, "a question that is held up", held)
+	pipe := e.rdb.Pipeline()
+	for range messages {
+		pipe.Publish(t.Context(), "ql:x:wake:"+slow, "q0")
+		pipe.Publish(t.Context(), "ql:w:"+slow, `{"event":"canceled","jid":"j"}`)
+	}
+	require.NoError(t, errOf(pipe.Exec(t.Context())))
+	s.wake(slices.Repeat([]string{"q1"}, 10)...)
+}
+
+func TestWorkersOutliveTheirClientsClose(t *testing.T) {
+	e := newLiveEnv(t)
+	s := e.shares("q", 2)
+	waited := make(chan error, 1)
+	jid := e.put("elsewhere")
+	go func() { waited <- errOf(s.client.Wait(context.Background(), jid)) }()
+	until(t, "it waits", func() bool { return e.hears("ql:x:done:*") == 1 })
+	require.NoError(t, s.client.Close())
+	requireCode(t, qless.ErrUnavailable, soon(t, "the end of the wait", waited))
+	until(t, "the wait has left", func() bool { return e.hears("ql:x:done:*") == 0 })
+	s.wake(s.queues...)
+	require.NoError(t, s.client.Close())
+	s.stops(s.all...)
+	e.listensBy(0)
+}
+
+// A deafness has the server say to each of several workers, once, that it does not listen. The
+// answers come when all have asked.
+type deafness struct {
+	asked sync.WaitGroup // by all
+
+	mu   sync.Mutex
+	told map[string]bool // by name
+}
+
+func newDeafness(workers int) *deafness {
+	d := &deafness{told: map[string]bool{}}
+	d.asked.Add(workers)
+	return d
+}
+
+func (d *deafness) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d *deafness) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		d.alter(cmd)
+		return err
+	}
+}
+
+func (d *deafness) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			d.alter(cmd)
+		}
+		return err
+	}
+}
+
+// alter changes the reply of a reserve without jobs.
+func (d *deafness) alter(cmd redis.Cmder) {
+	own, ok := cmd.(interface{ Val() any })
+	if !ok || scriptName(cmd) != "reserve" {
+		return
+	}
+	reply, ok := own.Val().([]any)
+	if !ok || len(reply) != 4 || !d.isNew(fmt.Sprint(cmd.Args()[5])) {
+		return
+	}
+	reply[3] = int64(-1)
+	d.asked.Done()
+	d.asked.Wait()
+}
+
+// isNew reports whether a worker was not told yet.
+func (d *deafness) isNew(worker string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told[worker] {
+		return false
+	}
+	d.told[worker] = true
+	return true
+}
+
+// Several workers that are not heard have their connection replaced once.
+func TestWorkersThatAreNotHeardReplaceTheirConnectionOnce(t *testing.T) {
+	e := newLiveEnv(t)
+	s := e.shares("q", 5)
+	s.wake(s.queues...)
+	before := e.listeners()
+	s.own.AddHook(newDeafness(5))
+	begun := 0
+	for _, command := range e.server.Monitored(t, func() {
+		for _, w := range s.all {
+			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+		}
+		until(t, "the connection is replaced", func() bool {
+			after := e.listeners()
+			return len(after) == 1 && after[0] != before[0]
+		})
+		s.wake(s.queues...)
+	}) {
+		if slices.Equal(command.Words, []string{"subscribe", "ql:x:waits"}) {
+			begun++
+		}
+	}
+	require.Equal(t, 1, begun)
+	e.listensBy(1)
+}
+
+func TestAGroupListensByOneConnection(t *testing.T) {
+	const namespaces = 3
+	e := newLiveEnv(t)
+	var clients []*qless.Client
+	for i := range namespaces {
+		namespace := qless.WithNamespace(fmt.Sprintf("s%d:", i))
+		clients = append(clients, e.client(e.rdb, qless.WithClock(nil), namespace))
+	}
+	elsewhere := testkit.Start(t)
+	clients = append(clients, e.client(elsewhere.Client(t), qless.WithClock(nil)))
+	group, err := qless.NewWorkerGroup(clients, qless.WorkerConfig{
+		Queues: []string{"q"}, PollInterval: time.Hour,
+	})
+	require.NoError(t, err)
+	worked := make(chan string, 10)
+	group.Handle("K", func(_ context.Context, job *qless.Job) error { worked <- job.JID; return nil })
+	require.NoError(t, group.Start(t.Context()))
+	t.Cleanup(func() { _ = group.Stop(context.Background()) })
+	for i, w := range group.Workers()[:namespaces] {
+		wakes, listen := fmt.Sprintf("s%d:x:wake:%s", i, w.Name()), fmt.Sprintf("s%d:x:listen", i)
+		until(t, "the worker is heard, and relays", func() bool {
+			heard := e.rdb.PubSubNumSub(t.Context(), wakes, listen).Val()
+			idle := e.rdb.SIsMember(t.Context(), fmt.Sprintf("s%d:x:idle", i), w.Name()).Val()
+			return idle && heard[wakes] == 1 && heard[listen] == 1
+		})
+	}
+	e.listensBy(1)
+	for _, client := range clients {
+		jid, err := client.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		require.Equal(t, jid, soon(t, "a job", worked))
+	}
+	require.NoError(t, clients[0].Close())
+	for _, client := range clients {
+		jid, err := client.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		require.Equal(t, jid, soon(t, "a job", worked), "another one's end changes nothing")
+	}
+	require.NoError(t, group.Stop(t.Context()))
+	e.listensBy(0)
+}
