@@ -224,6 +224,12 @@ func (r *relay) listen(begin bool) {
 // claim reports whether it may begin or end: no other relay does, and there are still too few or too
 // many. If another one begins, it tries again later.
 func (r *relay) claim(ctx context.Context, begin bool) (bool, error) {
+	if begin && r.contested > 0 { // others have begun meanwhile
+		if there, err := r.client.countRelays(ctx); err == nil && there >= relays {
+			r.contested = 0
+			return false, nil
+		}
+	}
 	key, now := r.client.prefix+keyRelay, time.Now()
 	free, err := r.client.rdb.SetNX(ctx, key, r.client.worker, relayLease).Result()
 	if err != nil {

@@ -151,6 +151,53 @@ func (e *env) relaysAre(n int64) {
 	})
 }
 
+// A relaySpy sees how a worker that wants to relay tries to get its turn.
+type relaySpy struct {
+	claims atomic.Int32 // attempts to get it
+	others atomic.Int64 // how many relays the worker has counted
+}
+
+func (s *relaySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *relaySpy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *relaySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if counted, is := cmd.(*redis.MapStringIntCmd); is {
+			s.others.Store(counted.Val()["ql:x:listen"])
+		} else if len(cmd.Args()) > 1 && cmd.Args()[1] == "ql:x:relay" && cmd.Name() == "set" {
+			s.claims.Add(1)
+		}
+		return err
+	}
+}
+
+// Of many workers that start together, most find that others relay. They don't wait for their turn to
+// learn that.
+func TestAWorkerThatWaitsForItsTurnToRelayLooksWhetherOthersDo(t *testing.T) {
+	e := newLiveEnv(t)
+	ctx := t.Context()
+	require.NoError(t, e.rdb.Set(ctx, "ql:x:relay", "another", 0).Err())
+	w, spy := e.worker(qless.WorkerConfig{}), &relaySpy{}
+	w.rdb.AddHook(spy)
+	w.Handle("*", nothing)
+	w.start()
+	until(t, "it waits for its turn", func() bool { return spy.claims.Load() > 2 })
+	for range 2 {
+		other := e.rdb.Subscribe(ctx, "ql:x:listen")
+		t.Cleanup(func() { _ = other.Close() })
+	}
+	e.relaysAre(2)
+	until(t, "it looks whether others relay", func() bool { return spy.others.Load() == 2 })
+	claims := spy.claims.Load()
+	require.NoError(t, e.rdb.Del(ctx, "ql:x:relay").Err())
+	require.Equal(t, "complete", w.outcome(e.put("q")).action)
+	require.Equal(t, claims, spy.claims.Load())
+}
+
 // relayed starts two workers of another queue, which relay, and then a worker of queue q that does
 // not. The queue is known.
 func (e *env) relayed() (relays [2]*testWorker, w *testWorker) {
