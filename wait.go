@@ -265,7 +265,8 @@ func newWaits(client *Client) *waits {
 // hear is never called with anything of interest.
 func (s *waits) hear(redisx.Notice) {}
 
-// join adds a waiter for channels. It is told when the messages of each are heard.
+// join adds a waiter for channels. The waiter hears when the server begins to send the messages of
+// each.
 func (s *waits) join(channels ...string) *waiter {
 	w := &waiter{channels: channels, ready: newSignal()}
 	s.mu.Lock()

@@ -114,7 +114,7 @@ func (d *desk) fillFailures() {
 type cost struct {
 	commands int
 	bytes    int           // of its replies
-	time     time.Duration // in scripts and other commands: it is told, and no test depends on it
+	time     time.Duration // in scripts and other commands: it is logged, and no test depends on it
 }
 
 // costOf returns what a server does for something.

@@ -24,7 +24,7 @@ figures
                       other clients wait
   server memory       used_memory; its peak is that since the server was started
   bytes sent          by the server, from INFO stats
-  connections         of the server, with those of the bench
+  connections         to the server, those of the bench included
   heap, stacks        of this process, from the runtime, after the garbage was collected
 
 workloads
