@@ -171,13 +171,37 @@ func (r *relay) takeWakes() (queues []string, wakeAny bool) {
 	return queues, wakeAny
 }
 
+// wokenAtOnce is for how many queues one script wakes workers.
+const wokenAtOnce = 500
+
 // wake wakes a worker for each of the queues or, with wakeAny, for each queue that has jobs.
 func (r *relay) wake(ctx context.Context, queues []string, wakeAny bool) error {
 	if wakeAny {
-		queues = nil
+		return r.wakeForAll(ctx)
 	}
-	_, err := r.client.run(ctx, "wake", "", anys(nil, queues...)...)
-	return err
+	for some := range slices.Chunk(queues, wokenAtOnce) {
+		if _, err := r.client.run(ctx, "wake", "", anys(nil, some...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakeForAll wakes a worker for each queue that has jobs, in steps.
+func (r *relay) wakeForAll(ctx context.Context) error {
+	for cursor := ""; ; {
+		reply, err := r.client.run(ctx, "wake", "", "", cursor)
+		if err != nil {
+			return err
+		}
+		next, ok := reply.(string)
+		if !ok {
+			return unexpected("wake", reply)
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
 }
 
 // changeRelaying begins or ends listening for the jobs of other clients. If the connection is

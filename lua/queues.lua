@@ -18,7 +18,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
 -- @include "lib/json.lua"
--- @include "lib/lists.lua"
+-- @include "lib/queues.lua"
 
 -- How many due jobs a call moves at most. It counts the others as if they were moved.
 local budget = {due = 1000}
@@ -61,31 +61,13 @@ local function counts(queue)
   })
 end
 
--- A list of queues, for lib/lists.lua.
-local function queues_of(key) -- cold
-  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
-end
-
--- Some of all queues from a cursor on: a letter, k for those that are known to all clients and x for
--- the others, and a cursor of that list.
+-- Some of all queues from a cursor on, and the next cursor.
 local function counts_from(cursor) -- cold
-  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
-  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
-    if letter == '' or letter == part[1] then
-      local list = queues_of(part[2])
-      local offset, wanted = after_cursor('Queues', list, place), MAX_READ - #found
-      local some, scores = read_list(list, offset, wanted)
-      for i = 1, #some do
-        found[#found + 1] = counts(some[i])
-      end
-      if #some == wanted then
-        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
-        return found, last
-      end
-      letter, place = '', ''
-    end
-  end
-  return found, ''
+  local found = {}
+  local next_cursor = each_queue('Queues', cursor, MAX_READ, function(queue)
+    found[#found + 1] = counts(queue)
+  end)
+  return found, next_cursor
 end
 
 if ARGV[3] == 'from' then

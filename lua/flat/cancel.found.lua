@@ -380,6 +380,7 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -400,6 +401,7 @@ end
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

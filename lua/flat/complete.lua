@@ -883,6 +883,7 @@ end
   return check_dependencies(area, names(area, 'depends', text), 1)
 elseif which == 'wake' then
 local queue = ...
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -903,6 +904,7 @@ end
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

@@ -871,6 +871,7 @@ local limited = false
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -891,6 +892,7 @@ end
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

@@ -72,6 +72,7 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -93,6 +94,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

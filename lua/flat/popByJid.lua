@@ -131,6 +131,7 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -152,6 +153,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -512,6 +514,7 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -533,6 +536,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

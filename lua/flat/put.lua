@@ -171,6 +171,7 @@ local function finite(text, default)
   end
   return default
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -192,6 +193,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -356,6 +358,7 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -377,6 +380,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -1342,6 +1346,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1363,6 +1368,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -2108,6 +2114,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2129,6 +2136,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

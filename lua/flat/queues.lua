@@ -70,6 +70,7 @@ end
 
 
 
+
 local budget = {due = 1000}
 local function size(queue, part)
   do
@@ -497,23 +498,29 @@ end
 local function queues_of(key)
   return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
 end
-  local found, letter, place = {}, string.sub(cursor, 1, 1), string.sub(cursor, 2)
+local function each_queue(area, cursor, count, visit)
+  local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
   for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
     if letter == '' or letter == part[1] then
       local list = queues_of(part[2])
-      local offset, wanted = after_cursor('Queues', list, place), 200 - #found
-      local some, scores = read_list(list, offset, wanted)
+      local offset = after_cursor(area, list, place)
+      local some, scores = read_list(list, offset, count)
       for i = 1, #some do
-        found[#found + 1] = counts(some[i])
-      end
-      if #some == wanted then
-        local last = part[1] .. cursor_at(list, offset + wanted - 1, some[wanted], scores[wanted])
-        return found, last
+        count = count - 1
+        if visit(some[i]) or count == 0 then
+          return part[1] .. cursor_at(list, offset + i - 1, some[i], scores[i])
+        end
       end
       letter, place = '', ''
     end
   end
-  return found, ''
+  return ''
+end
+  local found = {}
+  local next_cursor = each_queue('Queues', cursor, 200, function(queue)
+    found[#found + 1] = counts(queue)
+  end)
+  return found, next_cursor
 end
 end
 if ARGV[3] == 'from' then

@@ -165,6 +165,7 @@ local function finite(text, default)
   end
   return default
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -186,6 +187,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -350,6 +352,7 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -371,6 +374,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -1336,6 +1340,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1357,6 +1362,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -2102,6 +2108,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2123,6 +2130,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

@@ -153,6 +153,7 @@ local function finite(text, default)
   end
   return default
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -174,6 +175,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -338,6 +340,7 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -359,6 +362,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -1324,6 +1328,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1345,6 +1350,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -2090,6 +2096,7 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2111,6 +2118,7 @@ local function wake(queue)
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

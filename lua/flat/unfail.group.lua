@@ -267,6 +267,7 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
+local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -287,6 +288,7 @@ end
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

@@ -1,17 +1,20 @@
 -- wake: wakes an idle worker of each given queue, or of every known queue that has jobs for one.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; none: every queue with jobs that are ready, or due
---          within an hour, if no worker waits for them
--- Returns  nil
--- Errors   none
--- Cost     1 command a queue, 2 more for a worker that is woken; none: up to 6 more a queue
+-- ARGV     NOW, queue...; or '' and the cursor of the last call, or '': at most 500 of all queues,
+--          fewer if many workers do not listen. Woken are those of queues with jobs that are ready, or
+--          due within an hour, if no worker waits for them
+-- Returns  nil; of all queues a cursor, which is empty at the end
+-- Errors   Wake()
+-- Cost     1 command a queue, 2 more for a worker that is woken; of all queues up to 6 more each
 -- Repeat   once
--- Needs    exists get hset publish sismember srem time zadd zpopmax zpopmin zrange
+-- Needs    exists get hset lrange publish sismember srem time zadd zcard zcount zpopmax zpopmin
+--          zrange zrank zrevrange zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -29,7 +32,111 @@ if not usual then
 end
 
 
-local function wake(queue)
+local seldom1
+
+
+
+local unheard = 0
+seldom1 = function(which, ...)
+if which == 'each_queue' then
+local area, cursor, count, visit = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function queues_of(key)
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+  local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset = after_cursor(area, list, place)
+      local some, scores = read_list(list, offset, count)
+      for i = 1, #some do
+        count = count - 1
+        if visit(some[i]) or count == 0 then
+          return part[1] .. cursor_at(list, offset + i - 1, some[i], scores[i])
+        end
+      end
+      letter, place = '', ''
+    end
+  end
+  return ''
+elseif which == 'wake' then
+local queue = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -57,6 +164,7 @@ end
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil
@@ -68,6 +176,7 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+end
 end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
@@ -91,16 +200,33 @@ local function has_jobs(queue, worker, soon)
   return soonest < now + soon and (soonest <= now or not is_claimed(queue, soonest, worker))
 end
 
-for i = 2, #ARGV do
-  wake(ARGV[i])
+local function wake_for_jobs(queue)
+  if has_jobs(queue, '', 3600) then
+    seldom1('wake', queue)
+  end
+  return unheard >= 500
 end
-if #ARGV == 1 and call('exists', prefix .. 'x:idle') == 1 then
-  for _, listed in ipairs({'queues', 'x:queues'}) do
-    for _, queue in ipairs(try('zrange', prefix .. listed, 0, -1)) do
-      if has_jobs(queue, '', 3600) then
-        wake(queue)
+if ARGV[2] == '' then
+  local cursor
+  do
+    local area, name, text = 'Wake', 'cursor', ARGV[3]
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
       end
     end
+    cursor = text
   end
+  if call('exists', prefix .. 'x:idle') == 0 then
+    return ''
+  end
+  return seldom1('each_queue', 'Wake', cursor, 500, wake_for_jobs)
+end
+for i = 2, #ARGV do
+  seldom1('wake', ARGV[i])
 end
 

@@ -14,6 +14,9 @@
 -- workers accumulate, then from the latest.
 local PASSED = 100
 
+-- How many workers this call has found that do not listen.
+local unheard = 0
+
 -- How many queues a worker has at most to be in x:idle:<queue> itself.
 local FEW_QUEUES = 16
 
@@ -59,6 +62,7 @@ local function wake(queue) -- cold
       if woken then
         break
       end
+      unheard = unheard + 1
     elseif list then
       note_missing(list, queue)
       list = nil

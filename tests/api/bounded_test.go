@@ -472,6 +472,40 @@ func TestManyQueuesAreReadInSteps(t *testing.T) {
 	require.Len(t, queues, 20)
 }
 
+// All queues with jobs are looked at when a worker begins to relay. Here each has workers that are
+// gone, which takes longest.
+func TestWorkersOfManyQueuesAreWokenInSteps(t *testing.T) {
+	e, ctx := newEnv(t), t.Context()
+	const queues, gone = 1200, 2
+	pipe := e.rdb.Pipeline()
+	for i := range queues {
+		name, key := fmt.Sprintf("q%04d", i), "ql:queues"
+		if i >= queues-50 {
+			key = "ql:x:queues"
+		}
+		pipe.ZAdd(ctx, key, zmember(float64(i/7), name))
+		for k := range gone {
+			pipe.SAdd(ctx, "ql:x:idle", fmt.Sprint("w", k, name))
+			pipe.ZAdd(ctx, "ql:x:idle:"+name, zmember(float64(k), fmt.Sprint("w", k, name)))
+		}
+		if i%10 != 0 {
+			pipe.ZAdd(ctx, "ql:q:"+name+"-work", zmember(0, "j"))
+		}
+	}
+	require.NoError(t, errOf(pipe.Exec(ctx)))
+	steps := 0
+	e.requireShort(500*5+500*4+30, func() {
+		for cursor := ""; steps == 0 || cursor != ""; steps++ {
+			reply, err := e.Run(ctx, "wake", "", "", cursor)
+			require.NoError(t, err)
+			cursor = reply.(string)
+		}
+	})
+	require.Equal(t, 5, steps, "of 500 workers that are gone each")
+	require.Len(t, e.rdb.Keys(ctx, "ql:x:idle:*").Val(), queues/10, "those without jobs")
+	require.EqualValues(t, gone*queues/10, e.rdb.SCard(ctx, "ql:x:idle").Val())
+}
+
 func TestCountsMoveFewOfTheJobsThatAreDue(t *testing.T) {
 	e := newEnv(t)
 	for q := range 3 {

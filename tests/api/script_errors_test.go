@@ -353,6 +353,7 @@ var refusals = []refusal{
 	{"workers|||||x", `Workers(): Arg "cursor" is no cursor: x`, nil},
 	{"queues||from", `Queues(): Arg "cursor" missing`, nil},
 	{"queues||from|kx", `Queues(): Arg "cursor" is no cursor: x`, nil},
+	{"wake|", `Wake(): Arg "cursor" missing`, nil},
 	{"workers||0|1.5", `Workers(): Arg "last" is not a whole number: 1.5`, nil},
 
 	{"finish|w1|complete|running|q|{}|2|result|{", `Finish(): Arg "result" missing or not JSON: {`, nil},

@@ -157,6 +157,7 @@ var commands = []string{
 	"subscription|30|a|remove|y.*",
 	"put|30|w1|a|new|K|{}|0|backoff|{\"initial_delay\": 5}",
 	"wake|30|a|b",
+	"wake|30||",
 	"await|30|parent",
 	"progress|30|w1|parent||1|2|note",
 	"batch.commit|30|batch",

@@ -1,0 +1,32 @@
+-- Going through all known queues, some in a call.
+--
+-- A cursor is a letter, k for the queues that are known to all clients and x for the others, and a
+-- cursor of that list.
+
+-- @include "lib/base.lua"
+-- @include "lib/lists.lua"
+
+local function queues_of(key) -- cold
+  return {kind = 'queues', key = prefix .. key, from = 0, total = finite(try('zcard', prefix .. key), 0)}
+end
+
+-- Calls visit with at most count queues after a cursor, until it returns true. Returns the cursor of
+-- the last one, or '' if there are no more.
+local function each_queue(area, cursor, count, visit) -- cold
+  local letter, place = string.sub(cursor, 1, 1), string.sub(cursor, 2)
+  for _, part in ipairs({{'k', 'queues'}, {'x', 'x:queues'}}) do
+    if letter == '' or letter == part[1] then
+      local list = queues_of(part[2])
+      local offset = after_cursor(area, list, place)
+      local some, scores = read_list(list, offset, count)
+      for i = 1, #some do
+        count = count - 1
+        if visit(some[i]) or count == 0 then
+          return part[1] .. cursor_at(list, offset + i - 1, some[i], scores[i])
+        end
+      end
+      letter, place = '', ''
+    end
+  end
+  return ''
+end
