@@ -72,9 +72,9 @@ func (c *Client) Batch(id string) *Batch { return &Batch{client: c, id: id} }
 func (b *Batch) ID() string { return b.id }
 
 // Add puts jobs into a queue as members of the batch, and returns their jids in order. One script
-// puts up to 1000 jobs, all or none of them, and has the callback wait for them, so none is lost or
-// counted twice. Its errors are those of [Queue.PutMany]: a job that is refused because it exists
-// does not become a member. It is sent again like a PutMany if the connection breaks.
+// puts up to 500 jobs, as [Queue.PutMany] does, and has the callback wait for them, so none is lost
+// or counted twice. Its errors are those of PutMany: a job that is refused because it exists does not
+// become a member. It is sent again like a PutMany if the connection breaks.
 //
 // Jobs can be added as long as the batch is not committed, or waits for members: so a member can
 // add more of them while it runs. Otherwise the error is [ErrNotDepending], or [ErrNotFound] if

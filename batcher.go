@@ -20,11 +20,8 @@ func WithoutBatching() ClientOption {
 	return func(c *Client) { c.unbatched = true }
 }
 
-// The limits of a batch. A script of that size takes the server a few milliseconds.
-const (
-	batchedPuts  = 200
-	batchedBytes = 1 << 20
-)
+// batchedPuts is how many puts go together at most.
+const batchedPuts = 200
 
 // A putBatcher combines the puts of several goroutines in one script. It has one call in flight at
 // a time.
@@ -62,15 +59,15 @@ func (b *putBatcher) alone(ctx context.Context, p *put) putAnswer {
 	return putAnswer{jid, err}
 }
 
-// countPuts returns how many puts go into the next script: the oldest that wait, up to the limits,
-// and up to a second put of the same job.
+// countPuts returns how many puts go into the next script: the oldest that wait, as many as fit, and
+// up to a second put of the same job.
 func countPuts(waiting []*waitingPut) int {
-	size := 0
+	weight := 0
 	jids := make(map[string]bool, min(len(waiting), batchedPuts))
 	for n, w := range waiting {
-		size += len(w.Request.data)
+		weight += w.Request.weight()
 		jid := w.Request.options.jid
-		if n == batchedPuts || n > 0 && size > batchedBytes || jids[jid] {
+		if n == batchedPuts || n > 0 && weight > putTogether || jids[jid] {
 			return n
 		}
 		jids[jid] = true

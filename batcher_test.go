@@ -225,7 +225,7 @@ func TestABatchHasLimits(t *testing.T) {
 	t.Run("the bytes of their data", func(t *testing.T) {
 		g, client := newGate(t)
 		p, first := afterFirst(t, g, client)
-		for jid, size := range []int{2 << 20, 600 << 10, 300 << 10, 600 << 10, 10} {
+		for jid, size := range []int{3 << 20, 1200 << 10, 600 << 10, 1200 << 10, 10} {
 			p.begin(t.Context(), fmt.Sprint(jid), strings.Repeat("x", size))
 		}
 		first.answer <- nil

@@ -15,7 +15,7 @@ import (
 // job is put all the same, and the error is [ErrNotReplicated].
 //
 // It uses the command WAIT. Each such call takes one more round trip, from the master to its
-// replicas; [Queue.PutMany] waits once for up to 1000 jobs.
+// replicas; [Queue.PutMany] waits once for each script.
 func WithReplicas(count int, timeout time.Duration) ClientOption {
 	return func(c *Client) { c.replicas = &script.Replicas{Count: count, Timeout: timeout} }
 }

@@ -105,6 +105,22 @@ func inBatches(reports []*report) [][]*report {
 	return append(batches, slices.Collect(slices.Chunk(together, reportBatch))...)
 }
 
+// reportBytes is how many bytes of changed data and of results one exchange takes, unless those are
+// of one job.
+const reportBytes = 2 << 20
+
+// countReports returns how many of the reports go together.
+func countReports(reports []*report) int {
+	bytes := 0
+	for n, r := range reports {
+		bytes += len(r.data) + len(r.result)
+		if n > 0 && bytes > reportBytes {
+			return n
+		}
+	}
+	return len(reports)
+}
+
 // maxRefusals is how often the server may refuse a report that was sent alone.
 const maxRefusals = 5
 
@@ -142,11 +158,16 @@ func (b *outbox) add(reports ...*report) {
 	b.queued = append(b.queued, reports...)
 }
 
-// take returns the queued reports, which count as being sent until done is called.
+// take returns the queued reports, which count as being sent until done is called. If their data is
+// large, it returns the first ones, and the next exchange follows at once.
 func (b *outbox) take() []*report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sending, b.queued = b.queued, nil
+	n := countReports(b.queued)
+	b.sending, b.queued = b.queued[:n:n], b.queued[n:]
+	if len(b.queued) > 0 {
+		b.ready.notify()
+	}
 	return b.sending
 }
 

@@ -60,18 +60,10 @@ local function timed_json(jid, job, tracked, its_worker, expires)
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
 
-local out, show, rest = {}, timed and timed_json or popped_json, ''
-
--- The first of the jobs for which the reply has room.
-local function first_of(jids) -- cold
-  local count = with_room(jids)
-  if count == #jids then
-    return jids
-  end
-  rest = 'more'
-  return {unpack(jids, 1, count)}
+local out, show = {}, timed and timed_json or popped_json
+if timed then
+  most_bytes = MAX_LARGE
 end
-
 count = allowed(queue, settings, count)
 if count > 0 then
   settings.most = count
@@ -80,14 +72,11 @@ if count > 0 then
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = within(count - #out)
-    if more <= 0 or settings.stopped or rest ~= '' then
+    if more <= 0 or settings.stopped then
       break
     end
     jids, run = best_of_work(call, queue, more), call
-    if timed and jids[2] then
-      jids = first_of(jids)
-    end
-    if #jids == 0 and rest == '' and not (settings.parked and bring_more(queue, settings, more)) then
+    if #jids == 0 and not (settings.parked and bring_more(queue, settings, more)) then
       break
     end
   end
@@ -96,7 +85,4 @@ if met_limits then
   settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or rest ~= '' then
-  return with_large(joined(out), rest)
-end
-return joined(out)
+return with_large(joined(out), settings.stopped and out[1] and 'more' or '')

@@ -18,7 +18,7 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
 --          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
@@ -37,8 +37,8 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
 --          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
---          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
+--          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
 --          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
 --          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
@@ -459,14 +459,14 @@ end
 
 -- Reduces a job to what the worker gets, without relations and history, which are expensive and
 -- seldom needed. Few jobs have the last three values. Most jobs fit into one text, which is a third
--- of the work of an array.
+-- of the work of an array, unless their data is large.
 local function reserved_values(heartbeat)
   local last = BETWEEN .. stamp .. BETWEEN .. heartbeat
   return function(jid, job, _, _, ends)
     local klass, queue, priority, retries = job[KLASS], job[QUEUE], job[PRIORITY], job[RETRIES]
     local remaining, data, tags, time = job[REMAINING], job[DATA], job[TAGS], job[TIME]
     local usual = klass and queue and priority and retries and remaining and data and tags and
-      time and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
+      time and #data < 65536 and not job[FAILURE] and not job[SPAWNED_FROM_JID] and not job[OPTIONS]
     if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
       data .. tags .. time, BETWEEN, 1, true) then
       return jid .. BETWEEN .. klass .. BETWEEN .. queue .. BETWEEN .. priority .. BETWEEN ..
@@ -781,7 +781,7 @@ local function take_all(out)
   end
 end
 
-most_bytes = 8388608
+most_bytes = 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

@@ -14,7 +14,7 @@ import (
 type relay struct {
 	db     *sql.DB
 	client *qless.Client
-	batch  int           // how many rows to move at once, at most 1000
+	batch  int           // how many rows to move at once, at most 500
 	poll   time.Duration // how long to wait for new rows
 
 	wake chan struct{} // see notify

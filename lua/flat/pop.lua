@@ -2719,9 +2719,25 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
+local function lost_with_room(queue, wanted)
+  local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  local bytes = taken_bytes
+  for i = 1, #jids do
+    local size = finite(try('hstrlen', prefix .. 'j:' .. jids[i], 'data'), 0)
+    bytes = bytes + size
+    if bytes > most_bytes and bytes > size then
+      return i - 1
+    end
+  end
+  return wanted
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
+  if room < wanted then
+    settings.stopped, dropped = true, 1000
+  end
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -3552,25 +3568,9 @@ local function timed_json(jid, job, tracked, its_worker, expires)
   return popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
 end
-local out, show, rest = {}, timed and timed_json or popped_json, ''
-local function first_of(jids)
-local function with_room(jids)
-  local bytes = large.bytes
-  for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
-    if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      return i - 1
-    end
-  end
-  return #jids
-end
-  local count = with_room(jids)
-  if count == #jids then
-    return jids
-  end
-  rest = 'more'
-  return {unpack(jids, 1, count)}
+local out, show = {}, timed and timed_json or popped_json
+if timed then
+  most_bytes = 2097152
 end
 repeat
   local queue, settings, wanted = queue, settings, count
@@ -3792,14 +3792,11 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
-    if more <= 0 or settings.stopped or rest ~= '' then
+    if more <= 0 or settings.stopped then
       break
     end
     jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
-    if timed and jids[2] then
-      jids = first_of(jids)
-    end
-    if #jids == 0 and rest == '' and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
+    if #jids == 0 and not (settings.parked and seldom1('bring_more', queue, settings, more)) then
       break
     end
   end
@@ -3808,8 +3805,5 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or rest ~= '' then
-  return seldom1('with_large', joined(out), rest)
-end
-return joined(out)
+return seldom1('with_large', joined(out), settings.stopped and out[1] and 'more' or '')
 

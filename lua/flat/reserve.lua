@@ -18,7 +18,7 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
 --          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
@@ -37,8 +37,8 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
 --          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
---          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
+--          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
 --          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
 --          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
@@ -2675,9 +2675,25 @@ local function bring_due(queue, recur, scheduled, limit)
     move_scheduled(queue, limit)
   end
 end
+local function lost_with_room(queue, wanted)
+  local jids = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  local bytes = taken_bytes
+  for i = 1, #jids do
+    local size = finite(try('hstrlen', prefix .. 'j:' .. jids[i], 'data'), 0)
+    bytes = bytes + size
+    if bytes > most_bytes and bytes > size then
+      return i - 1
+    end
+  end
+  return wanted
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
+  if room < wanted then
+    settings.stopped, dropped = true, 1000
+  end
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -3799,7 +3815,7 @@ local function reserved_values(heartbeat)
     local klass, queue, priority, retries = job[1], job[2], job[3], job[4]
     local remaining, data, tags, time = job[5], job[6], job[7], job[8]
     local usual = klass and queue and priority and retries and remaining and data and tags and
-      time and not job[10] and not job[11] and not job[9]
+      time and #data < 65536 and not job[10] and not job[11] and not job[9]
     if usual and not string.find(jid .. klass .. queue .. priority .. retries .. remaining ..
       data .. tags .. time, '\1', 1, true) then
       return jid .. '\1' .. klass .. '\1' .. queue .. '\1' .. priority .. '\1' ..
@@ -4368,7 +4384,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
-most_bytes = 8388608
+most_bytes = 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

@@ -1,7 +1,6 @@
 -- Large data of jobs, which Go gets beside their JSON: to write it as JSON takes ten times as long as to
 -- send it. A call sends no more than some of it, and the caller asks for the rest.
 
--- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
 -- From how many bytes on data is large, and how many bytes of it a call sends.
@@ -20,19 +19,6 @@ local function set_beside(job) -- cold
   large[#large + 1] = data
   large.bytes, job[DATA] = large.bytes + #data, ''
   return ',"beside":' .. #large
-end
-
--- How many of these jobs may still be sent, but at least one if none has been.
-local function with_room(jids) -- cold
-  local bytes = large.bytes
-  for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', job_key(jids[i]), 'data')
-    bytes = bytes + (type(size) == 'number' and size >= LARGE_DATA and size or 0)
-    if bytes > MAX_LARGE and (i > 1 or large.bytes > 0) then
-      return i - 1
-    end
-  end
-  return #jids
 end
 
 -- A reply with large data, or without any and without a rest the text alone.

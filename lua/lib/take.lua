@@ -72,12 +72,30 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 
+-- How many of the wanted lost jobs may be handed out, by the bytes of their data.
+local function lost_with_room(queue, wanted) -- cold
+  local jids = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+  local bytes = taken_bytes
+  for i = 1, #jids do
+    local size = finite(try('hstrlen', job_key(jids[i]), 'data'), 0)
+    bytes = bytes + size
+    if bytes > most_bytes and bytes > size then
+      return i - 1
+    end
+  end
+  return wanted
+end
+
 -- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
+  if room < wanted then
+    settings.stopped, dropped = true, MAX_DROPPED
+  end
   return expired
 end
 

@@ -584,6 +584,12 @@ func TestLargeDataIsReadInSteps(t *testing.T) {
 	for what, read := range map[string]func(e *env) ([]*qless.Job, error){
 		"pop":  func(e *env) ([]*qless.Job, error) { return e.Queue("q").Pop(t.Context(), 25) },
 		"peek": func(e *env) ([]*qless.Job, error) { return e.Queue("q").Peek(t.Context(), 25) },
+		"pop lost jobs": func(e *env) ([]*qless.Job, error) {
+			e.set(qless.ConfigGracePeriod, "0")
+			require.Len(t, e.pops("q", 25), 20)
+			e.clock.Advance(time.Hour)
+			return e.Queue("q").Pop(t.Context(), 25)
+		},
 		"jobs": func(e *env) ([]*qless.Job, error) {
 			var all []string
 			for i := range 20 {
@@ -640,6 +646,47 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 		require.True(t, slices.Equal(want, jids(jobs)))
 	})
 	require.Empty(t, e.pops("q", 2000))
+}
+
+// Jobs that take the server longer go in smaller steps.
+func TestAPutOfManyGoesInSteps(t *testing.T) {
+	for what, c := range map[string]struct {
+		jobs    int
+		data    int
+		options []qless.PutOption
+		scripts int
+	}{
+		"plain":        {1200, 0, nil, 3},
+		"tags":         {300, 0, []qless.PutOption{qless.Tags("1", "2", "3", "4", "5", "6", "7", "8")}, 3},
+		"dependencies": {300, 0, []qless.PutOption{qless.DependsOn("1", "2", "3", "4")}, 2},
+		"data":         {300, 50_000, nil, 8},
+		"huge data":    {3, 3 << 20, nil, 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			for i := range 4 {
+				e.put("first", qless.JID(fmt.Sprint(i+1)))
+			}
+			specs := make([]qless.JobSpec, c.jobs)
+			for i := range specs {
+				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", c.data), Options: c.options}
+			}
+			var jids []string
+			ran := e.scriptsOf(func() {
+				var err error
+				jids, err = e.Queue("q").PutMany(t.Context(), specs)
+				require.NoError(t, err)
+			})
+			require.Len(t, ran, c.scripts)
+			for _, script := range ran {
+				require.LessOrEqual(t, len(script), 500*8)
+			}
+			waiting := e.counts("q")
+			require.Equal(t, c.jobs, waiting.Waiting+waiting.Depends)
+			require.Len(t, jids, c.jobs)
+			require.Equal(t, "q", e.job(jids[c.jobs-1]).Queue)
+		})
+	}
 }
 
 // A pop that fails on its way has popped jobs, which it returns.

@@ -242,7 +242,7 @@ func TestCommandsThatParkingCosts(t *testing.T) {
 		return len(e.server.Commands(t, func() { require.Empty(t, e.pops("q", 100)) }))
 	}
 	park(1)
-	require.Equal(t, 7, park(11)-park(10))
+	require.Equal(t, 6, park(11)-park(10))
 }
 
 func TestCommandsThatTheReturnOfAParkedJobCosts(t *testing.T) {

@@ -86,7 +86,7 @@ func TestPutManyTellsWhichJobsWerePut(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprint(i))}}
 	}
-	proxy.CutAfterRequest("$4\r\n1500\r\n")
+	proxy.CutAfterRequest("$4\r\n1200\r\n")
 	put, err := client.Queue("q").PutMany(t.Context(), jobs)
 	requireCode(t, qless.ErrUnavailable, err)
 	require.Len(t, put, 1000)

@@ -3,9 +3,12 @@ package worker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,25 +26,50 @@ func (e *env) putLarge(queue, jid string, size int) {
 }
 
 // A reply has a bounded number of bytes, whatever the worker has room for, and at least one job.
-func TestAReserveStopsAtEightMebibytesOfData(t *testing.T) {
+func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	wanted := map[string][][]string{
 		"ordered":     {{"j0", "j1"}, {"j2"}, {"j3"}, {"j4", "j5"}, {"r"}},
 		"round-robin": {{"j0", "j1"}, {"r", "j2"}, {"j3"}, {"j4", "j5"}},
 	}
+	sizes := map[string]int{"r": mebibyte / 4}
+	for i, quarters := range []int{3, 5, 1, 9, 7, 1} {
+		sizes[fmt.Sprint("j", i)] = quarters * mebibyte / 4
+	}
 	for order, want := range wanted {
 		e := newEnv(t)
-		for i, size := range []int{3, 5, 1, 9, 7, 1} {
-			e.putLarge("q", fmt.Sprint("j", i), size*mebibyte)
+		e.set(qless.ConfigGracePeriod, "0")
+		for i := range 6 {
+			jid := fmt.Sprint("j", i)
+			e.putLarge("q", jid, sizes[jid])
 		}
-		e.putLarge("r", "r", mebibyte)
-		var replies [][]string
-		cursor := "0"
-		for more := true; more; {
-			r := e.reserve("w", 10, order, cursor, "", "q", "r")
-			replies, more, cursor = append(replies, r.jids), r.wait == 0, r.cursor
+		e.putLarge("r", "r", sizes["r"])
+		require.Equal(t, want, e.reserveAll(order), order)
+		e.clock.Advance(time.Hour)
+		var lost []string
+		for _, jids := range e.reserveAll(order) {
+			bytes := 0
+			for _, jid := range jids {
+				bytes += sizes[jid]
+			}
+			if len(jids) > 1 {
+				require.LessOrEqual(t, bytes, 2*mebibyte)
+			}
+			lost = append(lost, jids...)
 		}
-		require.Equal(t, want, replies, order)
+		require.ElementsMatch(t, slices.Collect(maps.Keys(sizes)), lost, order)
 	}
+}
+
+// reserveAll reserves jobs of the queues q and r until there are no more, and returns those of each
+// reply.
+func (e *env) reserveAll(order string) (replies [][]string) {
+	e.t.Helper()
+	cursor := "0"
+	for more := true; more; {
+		r := e.reserve("w", 10, order, cursor, "", "q", "r")
+		replies, more, cursor = append(replies, r.jids), r.wait == 0, r.cursor
+	}
+	return replies
 }
 
 // A worker asks for the rest at once.
@@ -65,4 +93,38 @@ func TestAWorkerRunsMoreThanFitsIntoAReply(t *testing.T) {
 	})
 	require.NoError(t, w.Start(t.Context()))
 	until(t, "they run side by side", func() bool { return running.Load() == jobs })
+}
+
+// Outcomes go in steps, too, if jobs change large data.
+func TestAWorkerReportsTwoMebibytesOfDataAtATime(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{Concurrency: 5})
+	w.Handle("K", func(_ context.Context, job *qless.Job) error {
+		return job.SetData(strings.Repeat("y", 900<<10))
+	})
+	w.instead("finish", func(func() error) error { // until all wait to be reported
+		until(t, "no job runs", func() bool {
+			s := w.Stats()
+			return w.count(of("reserve")) > 0 && len(s.Running) == 0 && e.counts("q").Waiting == 0
+		})
+		w.instead("finish", nil)
+		return errOffline
+	})
+	var jids []string
+	for range 5 {
+		jids = append(jids, e.put("q"))
+	}
+	w.start()
+	for _, jid := range jids {
+		require.Equal(t, "complete", w.ends(jid).action)
+	}
+	reports := w.count(func(c tapped) bool {
+		bytes := 0
+		for _, arg := range c.args {
+			bytes += len(arg)
+		}
+		require.LessOrEqual(t, bytes, 2*mebibyte)
+		return c.script == "finish" && c.err == nil
+	})
+	require.GreaterOrEqual(t, reports, 3)
 }

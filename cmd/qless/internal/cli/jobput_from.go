@@ -20,7 +20,7 @@ import (
 )
 
 // putPage is how many jobs are put at once.
-const putPage = 1000
+const putPage = 500
 
 // A putFrom puts the jobs of a file.
 type putFrom struct {
