@@ -49,3 +49,13 @@ func InStep(now, wait, interval time.Duration) time.Duration { return inStep(now
 
 // SetPrefetchWindow sets how long a job may wait for a worker that has taken it ahead.
 func (w *Worker) SetPrefetchWindow(d time.Duration) { w.ahead.window = d }
+
+// OverrunPrefetch does what happens when the jobs that were taken ahead have waited for too long.
+func (w *Worker) OverrunPrefetch() {
+	w.mu.Lock()
+	for _, a := range w.ahead.jobs {
+		a.held = time.Time{}
+	}
+	w.mu.Unlock()
+	w.giveBackOverdue()
+}

@@ -28,6 +28,7 @@ type aheadEnv struct {
 
 	mu     sync.Mutex
 	events []qless.JobEvent
+	counts []int // how many jobs each reserve returned that returned any
 }
 
 var takenAhead = []string{"m", "z", "a"}
@@ -49,14 +50,34 @@ func newAheadEnv(t *testing.T, settings map[string]any) *aheadEnv {
 
 func emptyAheadEnv(t *testing.T) *aheadEnv {
 	t.Helper()
-	server := testkit.Start(t)
-	client, err := qless.New(server.Client(t), qless.WithLogger(testkit.Quiet()))
-	require.NoError(t, err)
 	end := make(chan struct{})
-	return &aheadEnv{
-		t: t, server: server, client: client, queue: client.Queue("q"), ran: make(chan string, 100),
+	e := &aheadEnv{
+		t: t, server: testkit.Start(t), ran: make(chan string, 100),
 		end: sync.OnceFunc(func() { close(end) }), ended: end,
 	}
+	var err error
+	e.client, err = qless.New(
+		e.server.Client(t), qless.WithLogger(testkit.Quiet()), qless.WithObserver(e.observeCall))
+	require.NoError(t, err)
+	e.queue = e.client.Queue("q")
+	return e
+}
+
+func (e *aheadEnv) observeCall(_ context.Context, call qless.Call) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if call.Command == "reserve" && call.Count > 0 {
+		e.counts = append(e.counts, call.Count)
+	}
+}
+
+// takeCounts returns how many jobs each reserve returned since the last time.
+func (e *aheadEnv) takeCounts() []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts := e.counts
+	e.counts = nil
+	return counts
 }
 
 // putLong puts the long job after as many short ones as a worker times.
@@ -211,6 +232,46 @@ func TestPauseGivesBackWhatWasTakenAhead(t *testing.T) {
 	e.end()
 	e.runs(append(takenAhead[:3:3], "new")...)
 	require.Zero(t, e.worker.Stats().Lost)
+}
+
+func TestAHandlerThatOverrunsGivesBackWhatWasTakenAhead(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	e.worker.OverrunPrefetch()
+	e.givenBack()
+	e.end()
+	e.runs(append(takenAhead[:3:3], "new")...)
+	require.Equal(t, 3, e.worker.Stats().Released)
+	require.Zero(t, e.worker.Stats().Lost)
+}
+
+func TestAWorkerThatHadToGiveBackTakesNothingAheadForAWhile(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	e.worker.OverrunPrefetch()
+	e.givenBack()
+	e.takeCounts()
+	for i := range 20 {
+		e.put("K", fmt.Sprint("later", i))
+	}
+	e.end()
+	testkit.Until(t, "all jobs are complete", func() bool { return e.worker.Stats().Completed == 8+1+4+20 })
+	require.Equal(t, ones(7), e.takeCounts()[:7], "until handlers were timed again")
+}
+
+// While the queue is paused, nobody gets what was given back.
+func TestWhatIsGivenBackToAPausedQueueWaits(t *testing.T) {
+	e := newAheadEnv(t, nil)
+	e.put("K", "new")
+	require.NoError(t, e.queue.Pause(t.Context()))
+	e.worker.OverrunPrefetch()
+	e.givenBack()
+	e.end()
+	testkit.Until(t, "the worker is idle", func() bool { return e.worker.Stats().Idle })
+	require.Equal(t, append(takenAhead[:3:3], "new"), e.waiting("q"))
+	require.Empty(t, e.ran)
+	require.NoError(t, e.queue.Unpause(t.Context()))
+	e.runs(append(takenAhead[:3:3], "new")...)
 }
 
 func TestWhatIsGivenBackGoesToItsPlaceInItsQueue(t *testing.T) {
