@@ -164,7 +164,7 @@ func (b *outbox) take() []*report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := countReports(b.queued)
-	b.sending, b.queued = b.queued[:n:n], b.queued[n:]
+	b.sending, b.queued = b.queued[:n], append([]*report(nil), b.queued[n:]...)
 	if len(b.queued) > 0 {
 		b.ready.notify()
 	}

@@ -85,4 +85,7 @@ if met_limits then
   settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return with_large(joined(out), settings.stopped and out[1] and 'more' or '')
+if large[1] or settings.stopped then
+  return with_large(joined(out), settings.stopped and out[1] and 'more' or '')
+end
+return joined(out)

@@ -3805,5 +3805,8 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-return seldom1('with_large', joined(out), settings.stopped and out[1] and 'more' or '')
+if large[1] or settings.stopped then
+  return seldom1('with_large', joined(out), settings.stopped and out[1] and 'more' or '')
+end
+return joined(out)
 
