@@ -13,7 +13,7 @@
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
 -- Cost     5 commands when the queue is empty, 15 for one job (17 for one in sixteen), 5 for each
---          one more, 6 timed; a job with a long history is expensive to read
+--          one more; a job with a long history is expensive to read
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
 --          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers

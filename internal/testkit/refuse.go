@@ -92,7 +92,8 @@ func (s *Server) failToSave(t testing.TB, rdb *redis.Client) (obstacle string) {
 	}
 	Until(t, "the server has failed to save", func() bool {
 		info := rdb.Info(ctx, "persistence").Val()
-		return strings.Contains(info, "rdb_last_bgsave_status:err")
+		return strings.Contains(info, "rdb_bgsave_in_progress:0") &&
+			strings.Contains(info, "rdb_last_bgsave_status:err")
 	})
 	return obstacle
 }

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,5 +20,22 @@ func TestServerRefuses(t *testing.T) {
 			allow()
 			require.Equal(t, "1", client.Get(t.Context(), "key").Val())
 		}
+	}
+}
+
+// A save that still runs when the server may save again would make the next one succeed.
+func TestAServerThatCanNotSaveHasEndedToTry(t *testing.T) {
+	s := Start(t)
+	client := s.Client(t)
+	for i := range 100_000 / 100 {
+		pipe := client.Pipeline()
+		for k := range 100 {
+			pipe.Set(t.Context(), fmt.Sprint(i, "-", k), "some text to be saved", 0)
+		}
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+	for range 4 {
+		s.Refuse(t, "MISCONF")()
 	}
 }
