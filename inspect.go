@@ -359,21 +359,65 @@ func (c *Client) workersFrom(
 	return workers, string(part.Cursor), nil
 }
 
-// WorkerJobs returns the jobs that a worker holds, or none if there is no such worker. A job that
-// [Job.Timeout] took from it is not among them.
+// WorkerJobs returns the jobs that a worker holds, those whose locks end last first, or none if there
+// is no such worker. It reads 500 jobs in a step. A job that [Job.Timeout] took from it is not among
+// them.
 func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error) {
 	if err := checkName("workers", "worker name", name); err != nil {
 		return WorkerJobs{}, err
 	}
-	reply, err := c.run(ctx, "workers", "", name, "held")
-	if err != nil {
-		return WorkerJobs{}, err
+	var all []heldJob // the last first; one that was renewed meanwhile twice
+	for cursor := ""; ; {
+		part, next, err := c.workerJobsFrom(ctx, name, cursor)
+		if err != nil {
+			return WorkerJobs{}, err
+		}
+		all, cursor = append(all, part...), next
+		if cursor == "" {
+			break
+		}
 	}
-	r, err := decode[struct {
+	held, known := WorkerJobs{Jobs: []string{}, Stalled: []string{}}, map[string]bool{}
+	for _, job := range slices.Backward(all) {
+		switch {
+		case known[job.jid]:
+		case job.isStalled:
+			held.Stalled = append(held.Stalled, job.jid)
+		default:
+			held.Jobs = append(held.Jobs, job.jid)
+		}
+		known[job.jid] = true
+	}
+	return held, nil
+}
+
+// A heldJob is a job of a worker.
+type heldJob struct {
+	jid       string
+	isStalled bool
+}
+
+// workerJobsFrom returns some of the jobs of a worker, those whose locks end last at the end, and
+// where the next ones begin.
+func (c *Client) workerJobsFrom(
+	ctx context.Context, name, cursor string,
+) (jobs []heldJob, next string, err error) {
+	reply, err := c.run(ctx, "workers", "", name, "held", cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	part, err := decode[struct {
+		Cursor  wire.Text            `json:"cursor"`
 		Jobs    wire.List[wire.Text] `json:"jobs"`
 		Stalled wire.List[wire.Text] `json:"stalled"`
 	}]("workers", reply)
-	return WorkerJobs{Jobs: itemsOf(r.Jobs), Stalled: itemsOf(r.Stalled)}, err
+	for _, jid := range part.Stalled {
+		jobs = append(jobs, heldJob{string(jid), true})
+	}
+	for _, jid := range part.Jobs {
+		jobs = append(jobs, heldJob{string(jid), false})
+	}
+	return jobs, string(part.Cursor), err
 }
 
 // Deregister removes workers from the list of known workers. They keep their locks, and a [Worker]

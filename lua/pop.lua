@@ -25,6 +25,7 @@
 -- @include "lib/beside.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/json.lua"
@@ -56,9 +57,14 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[DATA]
   local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
+
+-- How many jobs are taken before their JSON is looked at: they may have long histories.
+local AT_ONCE = 100
 
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 
@@ -75,11 +81,22 @@ end
 count = allowed(queue, settings, count)
 if count > 0 then
   settings.most = count
+  if timed then
+    settings.at_once, settings.lost_bytes, spawn_bytes = AT_ONCE, MAX_LARGE, MAX_SPAWN_BYTES
+  end
   local run
   local jids = open_queue(queue, settings, count) -- lost jobs
+  if timed and (#jids >= AT_ONCE or lost_left or spawn_bytes <= 0) then
+    rest = 'more'
+  end
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = within(count - #out)
+    if large.text >= MAX_TEXT then
+      rest = 'more'
+    elseif timed and more > AT_ONCE then
+      more = AT_ONCE
+    end
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end

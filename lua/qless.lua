@@ -84,10 +84,12 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
+local spawn_bytes = math.huge
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
+local lost_left = false
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
@@ -1982,7 +1984,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -2034,7 +2037,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -2660,8 +2663,26 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
+local function lost_within(queue, settings, wanted)
+  wanted = math.min(wanted, settings.at_once or wanted)
+  if not settings.lost_bytes or wanted <= 1 then
+    return wanted
+  end
+  local bytes = taken_bytes
+  local lost = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  for i = 1, #lost do
+    local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size or 0)
+    if bytes > settings.lost_bytes and i > 1 then
+      lost_left = true
+      return i - 1
+    end
+  end
+  return wanted
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+    read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 elseif which == 'read_rest' then
@@ -3194,7 +3215,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -3246,7 +3268,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -3495,8 +3517,10 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[6]
   local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
@@ -3532,6 +3556,9 @@ repeat
 until true
 if count > 0 then
   settings.most = count
+  if timed then
+    settings.at_once, settings.lost_bytes, spawn_bytes = 100, 2097152, 2097152
+  end
   local run
   local jids
   repeat
@@ -3546,6 +3573,9 @@ if count > 0 then
     end
     jids = none
   until true
+  if timed and (#jids >= 100 or lost_left or spawn_bytes <= 0) then
+    rest = 'more'
+  end
   while jids do
     do
       local queue, jids, worker, settings, show, out, run = queue, jids, worker, settings, show, out, run
@@ -3738,6 +3768,11 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
+    if large.text >= 262144 then
+      rest = 'more'
+    elseif timed and more > 100 then
+      more = 100
+    end
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end
@@ -27254,7 +27289,7 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -27614,6 +27649,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local spawn_bytes = math.huge
 local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -27773,7 +27809,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -27825,7 +27862,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -33383,7 +33420,7 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -33526,6 +33563,13 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
@@ -33545,28 +33589,33 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid, asks_due)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if not job[13] then
-    return
-  elseif not asks_due then
-    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
-  end
-  local state, more = job[14], seldom1('set_beside', job)
-  if state == 'scheduled' or state == 'depends' then
-    more = more .. seldom1('due_member', jid, job[2], state)
-  end
-  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
-end
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
-    if large.bytes >= 2097152 then
+    if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text
+    repeat
+      local run, jid, asks_due = try, jids[i], asks_due
+      local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+      if not job[13] then
+        text = nil
+        break
+      elseif not asks_due then
+        text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+        break
+      end
+      local state, more = job[14], seldom1('set_beside', job)
+      if state == 'scheduled' or state == 'depends' then
+        more = more .. seldom1('due_member', jid, job[2], state)
+      end
+      text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+    until true
+    found[#found + 1] = text
+    large.text = large.text + #(text or '')
   end
   return seldom1('with_large', joined(found), '')
 end
@@ -33960,12 +34009,6 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local function joined(texts)
   if #texts == 0 then
     return '{}'
@@ -33976,7 +34019,57 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local none = {}
+local function whole(area, name, text)
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return amount
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -34067,7 +34160,70 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
+local spawn_bytes = math.huge
+local function open_list(area, kind, name)
+  local key
+  repeat
+    local area, kind, name = area, kind, name
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
+      break
+    elseif kind == 'failed' then
+      key = prefix .. 'f:' .. named(area, 'group', name)
+      break
+    elseif kind == 'tagged' then
+      key = prefix .. 't:' .. named(area, 'tag', name)
+      break
+    elseif kind == 'complete' then
+      key = prefix .. 'completed'
+      break
+    elseif kind == 'tracked' then
+      key = prefix .. 'tracked'
+      break
+    end
+    do
+      local area, message = area, 'Unknown list "' .. tostring(kind) .. '"'
+      error(area .. '(): ' .. message)
+    end
+    key = nil
+  until true
+  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+  if kind == 'failed' then
+    list.total = call('llen', key)
+  elseif kind == 'running' then
+    list.from = call('zcount', key, '-inf', '(' .. stamp)
+    list.total = call('zcount', key, stamp, '+inf')
+  elseif kind == 'stalled' then
+    list.total = call('zcount', key, '-inf', stamp)
+  else
+    list.total = call('zcard', key)
+  end
+  return list
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
 seldom1 = function(which, ...)
 if which == 'may_write' then
 local key = ...
@@ -34149,6 +34305,12 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -34210,6 +34372,13 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
@@ -34373,7 +34542,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -34425,7 +34595,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -34527,6 +34697,56 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+elseif which == 'after_cursor' then
+local area, list, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+elseif which == 'cursor_at' then
+local list, offset, jid, score = ...
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
 end
 end
 local queue
@@ -34543,80 +34763,109 @@ do
   end
   queue = text
 end
-local count
-do
-  local area, name, text = 'Peek', 'count', ARGV[3]
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
+local count = whole('Peek', 'count', ARGV[3])
+local beside = ARGV[4] == 'beside'
+local out, passed = {}, 0
+local function show(key, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    passed = passed + 1
+  elseif job[13] then
+    local text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
+    out[#out + 1], large.text = text, large.text + #text
+  elseif seldom1('may_write', key) then
+    return 1 - call('zrem', key, jid)
   end
-  if amount < 0 then
+  return 1
+end
+local function show_some(key, jids)
+  local kept = 0
+  for _, jid in ipairs(jids) do
+    kept = kept + show(key, jid)
+  end
+  return kept
+end
+local room, looked = math.min(count, 250), 0
+local function show_from(list, cursor)
+  local offset = seldom1('after_cursor', 'Peek', list, cursor)
+  while #out < room and looked < 500 do
+    local wanted = math.min(room - #out, 500 - looked)
+    local jids, scores = read_list(list, offset, wanted)
+    for i, jid in ipairs(jids) do
+      if not seldom1('has_room', jid) then
+        return cursor
+      end
+      local kept = show(list.key, jid)
+      offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+      cursor = seldom1('cursor_at', list, offset, jid, scores[i])
+    end
+    if #jids < wanted then
+      return nil
+    end
+  end
+  return cursor
+end
+local function bring_some(work, moved)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  local wanted = count - #out - moved
+  local some = math.min(wanted, room - #out)
+  if not (recur or scheduled) or some <= 0 then
+    return nil
+  end
+  seldom1('bring_due', queue, recur, scheduled, some)
+  work.total = call('zcard', work.key)
+  local is_left = (some < wanted or spawn_bytes <= 0) and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
+  return is_left and seldom1('may_write', work.key) and moved + (spawn_bytes > 0 and some or 1) or nil
+end
+local function peek_from(cursor)
+  local part, place = string.match(cursor, '^([ldw])(.*)$')
+  if not part and cursor ~= '' then
     do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = 'Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
-end
-local beside = ARGV[4] == 'beside'
-local out, rest = {}, {}
-local passed = 0
-local function show(key, jids)
-  local dropped = 0
-  for _, jid in ipairs(jids) do
-    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
-    if job == none then
-      rest[#rest + 1] = jid
-    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
-      passed = passed + 1
-    elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
-    elseif seldom1('may_write', key) then
-      dropped = dropped + call('zrem', key, jid)
+  local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
+  local work = open_list('Peek', 'waiting', queue)
+  if not part or part == 'l' then
+    local after = show_from(open_list('Peek', 'stalled', queue), place or '')
+    if after then
+      return 'l' .. after
     end
   end
-  return #jids - dropped
-end
-local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-call('zcard', work)
-show(locks, lost)
-if recur or scheduled then
-  seldom1('bring_due', queue, recur, scheduled, count - #out)
-end
-local shown = 0
-while #out + #rest < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
-  if #jids == 0 then
-    break
+  if part ~= 'w' then
+    moved, place = bring_some(work, moved), ''
+    if moved then
+      return string.format('d%d', moved)
+    end
   end
-  shown = shown + show(work, jids)
+  local after = show_from(work, place)
+  return after and 'w' .. after or ''
 end
-return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
+if beside then
+  spawn_bytes = 2097152
+  local cursor = peek_from(ARGV[5] or '')
+  return seldom1('with_large', joined(out), cursor)
+end
+do
+  local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
+  local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  call('zcard', work)
+  show_some(locks, lost)
+  if recur or scheduled then
+    seldom1('bring_due', queue, recur, scheduled, count - #out)
+  end
+  local shown = 0
+  while #out < count and passed < 1000 do
+    local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+    if #jids == 0 then
+      break
+    end
+    shown = shown + show_some(work, jids)
+  end
+end
+return joined(out)
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -34664,7 +34913,9 @@ local seldom1
 local met_limits = false
 local met_texts = false
 local dropped = 0
+local spawn_bytes = math.huge
 local most_bytes, taken_bytes = math.huge, 0
+local lost_left = false
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -40832,6 +41083,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
+local spawn_bytes = math.huge
 local budget = {due = 1000}
 local function size(queue, part)
   do
@@ -41057,7 +41309,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -41109,7 +41362,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -46898,6 +47151,7 @@ end
 local seldom1
 local met_limits = false
 local met_texts = false
+local spawn_bytes = math.huge
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
@@ -46931,6 +47185,7 @@ local function allowed(queue, settings, wanted)
   end
   return wanted
 end
+local lost_left = false
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -47479,6 +47734,62 @@ local function leave_limits(jid, stored)
     limit_freed(name)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -47540,6 +47851,18 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -47587,62 +47910,6 @@ local function note_life(jid, ends)
   else
     try('zrem', prefix .. 'x:until', jid)
   end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -47776,18 +48043,6 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
     end
   end
 end
@@ -48559,6 +48814,62 @@ local function score_before(jid)
   try('hdel', key, 'x:parked')
   return type(score) == 'string' and score or nil
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -48620,6 +48931,169 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', prefix .. 'j:' .. child) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', prefix .. 'r:' .. parent,
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', prefix .. 'j:' .. child,
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      do
+        local channel, message = 'x:log', cjson.encode(event)
+        local heard = try('pubsub', 'numsub', prefix .. channel)
+        if heard.err or heard[2] > 0 then
+          try('publish', prefix .. channel, message)
+        end
+      end
+    end
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 or spawn_bytes <= 0 then
+      return
+    end
+  end
+end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
+local function move_scheduled(queue, limit)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work, turns = {}, {}
+  for n, jid in ipairs(due) do
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
+    if priority then
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '')
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -48648,62 +49122,6 @@ local function note_life(jid, ends)
   else
     try('zrem', prefix .. 'x:until', jid)
   end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -48826,28 +49244,6 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
     end
   end
 end
@@ -49264,148 +49660,26 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function next_child(parent, count)
-  local taken = 0
-  repeat
-    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-    local child = parent .. '-' .. string.format('%.0f', count)
-    taken = taken + 1
-  until call('exists', prefix .. 'j:' .. child) == 0
-  return count
-end
-local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', prefix .. 'r:' .. parent,
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-  local job = {
-    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
-    tags = fields[4] or '[]', retries = fields[5] or '0',
-  }
-  local interval = finite(fields[6], 0)
-  if not job.klass or interval <= 0 then
-    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
-    return 0
+local function lost_within(queue, settings, wanted)
+  wanted = math.min(wanted, settings.at_once or wanted)
+  if not settings.lost_bytes or wanted <= 1 then
+    return wanted
   end
-  local at = interval % 1 == 0 and math.floor(due) or due
-  local backlog = finite(fields[7], 0)
-  local missed = (now - at) / interval
-  if backlog ~= 0 and missed > backlog then
-    at = at + math.ceil(missed - backlog) * interval
-  end
-  local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
-    count = next_child(parent, count)
-    do
-      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', prefix .. 'j:' .. child,
-        'jid', child,
-        'klass', job.klass,
-        'data', job.data,
-        'priority', job.priority,
-        'tags', job.tags,
-        'state', 'waiting',
-        'worker', '',
-        'expires', 0,
-        'queue', queue,
-        'retries', job.retries,
-        'remaining', job.retries,
-        'time', string.format('%.17g', at),
-        'spawned_from_jid', parent)
-      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
-      add_tags(child, names_of(job.tags), 1)
-      do
-        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
-        local length = try('rpush', key .. '-history', text)
-        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-          seldom1('trim_history', key .. '-history', length, cap)
-        end
-      end
-    end
-    at = at + interval
-    spawned = spawned + 1
-  end
-  if spawned > 0 then
-    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
-    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
-    do
-      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
-      do
-        local channel, message = 'x:log', cjson.encode(event)
-        local heard = try('pubsub', 'numsub', prefix .. channel)
-        if heard.err or heard[2] > 0 then
-          try('publish', prefix .. channel, message)
-        end
-      end
+  local bytes = taken_bytes
+  local lost = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  for i = 1, #lost do
+    local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size or 0)
+    if bytes > settings.lost_bytes and i > 1 then
+      lost_left = true
+      return i - 1
     end
   end
-  return spawned
-end
-local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
-    'WITHSCORES', 'LIMIT', 0, limit)
-  for i = 1, #due, 2 do
-    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
-      return
-    end
-  end
-end
-local function due_score(scheduled, jid, priority, n)
-  local at = finite(try('zscore', scheduled, jid), now)
-  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
-  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
-end
-local function move_scheduled(queue, limit)
-  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work, turns = {}, {}
-  for n, jid in ipairs(due) do
-    local priority, stored
-    repeat
-      local jid = jid
-      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
-      if job[1] then
-        priority, stored = job[1], job[2]
-        break
-      end
-      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
-    until true
-    if priority then
-      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
-        or stored and string.find(stored, '^%a*q') and own_place(stored)
-          and due_score(scheduled, jid, priority, n)
-        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
-      work[#work + 1] = jid
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zrem', scheduled, due
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  if limit <= 0 or not may_write(work) then
-    return
-  end
-  call('zrem', work, '')
-  if recur then
-    spawn_all(queue, limit)
-  end
-  if scheduled then
-    move_scheduled(queue, limit)
-  end
+  return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+    read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 elseif which == 'read_rest' then
@@ -49865,28 +50139,6 @@ local function score_before(jid)
   try('hdel', key, 'x:parked')
   return type(score) == 'string' and score or nil
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local function fair_share(text)
   local _, values = split_options(text)
   local share = values.g
@@ -49943,6 +50195,28 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -49981,7 +50255,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -50033,7 +50308,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -50493,6 +50768,7 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].lost_bytes = most_bytes
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -51091,7 +51367,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
-most_bytes = 8388608
+most_bytes, spawn_bytes = 2097152, 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -51138,6 +51414,9 @@ if several and #out < count and string.find(marks, '1', 1, true) then
   end
 end
 if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
+  dropped = 1000
+end
+if lost_left or spawn_bytes <= 0 then
   dropped = 1000
 end
 write_first('zadd', prefix .. 'workers', stamp, owner)
@@ -55531,6 +55810,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local spawn_bytes = math.huge
 local function job_ended(jid, stored, state)
 local none = {}
 local function split_options(text)
@@ -57748,7 +58028,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -57800,7 +58081,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -63529,22 +63810,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local far = string.format('%.17g', (now + 8640000))
-local function forget(old)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-  if may_write(prefix .. 'workers') then
-    for _, worker in ipairs(old) do
-      call('del', prefix .. 'w:' .. worker .. ':jobs')
-    end
-    each_slice(call, 'zrem', prefix .. 'workers', old)
-  end
-end
+local seldom1
 local function held(worker, jids)
   if ARGV[3] ~= 'held' then
     return jids
@@ -63563,6 +63829,113 @@ local function registered(worker)
   local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
   return seen and seen > now - 150 and text or nil
 end
+seldom1 = function(which, ...)
+if which == 'forget' then
+local old = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
+    end
+    each_slice(call, 'zrem', prefix .. 'workers', old)
+  end
+elseif which == 'jobs_from' then
+local worker, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function read_from(key, cursor)
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  return some, scores, next_cursor
+end
+  local jids, scores, next_cursor = read_from(prefix .. 'w:' .. worker .. ':jobs', cursor)
+  local jobs, stalled = {}, {}
+  for i, jid in ipairs(jids) do
+    local part = finite(scores[i], far) > now and jobs or stalled
+    part[#part + 1] = jid
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. array(held(worker, jobs)) ..
+    ',"stalled":' .. array(held(worker, stalled)) .. '}'
+end
+end
 local worker = ARGV[2]
 if worker == '' then
   worker = nil
@@ -63576,10 +63949,12 @@ do
   local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
-    forget(old)
+    seldom1('forget', old)
   end
 end
-if worker then
+if worker and ARGV[3] == 'held' and ARGV[4] then
+  return seldom1('jobs_from', worker, ARGV[4])
+elseif worker then
   local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
@@ -63673,13 +64048,16 @@ local function cursor_at(list, offset, jid, score)
   end
   return score .. ' ' .. jid
 end
-  local key = prefix .. 'workers'
+local function read_from(key, cursor)
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
   local offset, next_cursor = after_cursor('Workers', list, cursor), ''
   local some, scores = read_list(list, offset, 500)
   if #some == 500 then
     next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
   end
+  return some, scores, next_cursor
+end
+  local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
   for i = 1, #some do
     some[i] = counts(some[i])
   end

@@ -18,7 +18,7 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
 --          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
@@ -37,7 +37,7 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
 --          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen lindex
 --          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
 --          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
 --          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
@@ -46,6 +46,7 @@
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
+-- @include "lib/due.lua"
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/limits.lua"
@@ -438,6 +439,7 @@ local function open_one(i, n)
       queue_key(queue, 'scheduled')) > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].lost_bytes = most_bytes
   local expired = open_queue(queue, settings[i], wanted)
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1 -- what becomes of lost jobs may have filled others
@@ -781,7 +783,7 @@ local function take_all(out)
   end
 end
 
-most_bytes = 8388608
+most_bytes, spawn_bytes = MAX_SPAWN_BYTES, MAX_SPAWN_BYTES
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -795,6 +797,9 @@ if several and #out < count and string.find(marks, '1', 1, true) then
 end
 if met_limits and (settle_limits() > 0 or parked > 0 and is_left_due()) then
   dropped = MAX_DROPPED -- there may be more
+end
+if lost_left or spawn_bytes <= 0 then
+  dropped = MAX_DROPPED
 end
 write_first('zadd', prefix .. 'workers', stamp, owner)
 local wait, claimed, polled, listens = 0, '', false, true

@@ -88,6 +88,7 @@ end
 
 
 
+local spawn_bytes = math.huge
 local function bring_due(queue, recur, scheduled, limit)
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
@@ -247,7 +248,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -293,7 +295,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end

@@ -113,13 +113,14 @@ end
 
 
 
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 
 
 
 
 
 
+local spawn_bytes = math.huge
 
 
 
@@ -140,6 +141,7 @@ local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 
+local lost_left = false
 
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
@@ -2041,7 +2043,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -2087,7 +2090,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -2713,8 +2716,26 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
+local function lost_within(queue, settings, wanted)
+  wanted = math.min(wanted, settings.at_once or wanted)
+  if not settings.lost_bytes or wanted <= 1 then
+    return wanted
+  end
+  local bytes = taken_bytes
+  local lost = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  for i = 1, #lost do
+    local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size or 0)
+    if bytes > settings.lost_bytes and i > 1 then
+      lost_left = true
+      return i - 1
+    end
+  end
+  return wanted
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+    read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 elseif which == 'read_rest' then
@@ -3247,7 +3268,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -3293,7 +3315,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -3543,8 +3565,10 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[6]
   local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
@@ -3580,6 +3604,9 @@ repeat
 until true
 if count > 0 then
   settings.most = count
+  if timed then
+    settings.at_once, settings.lost_bytes, spawn_bytes = 100, 2097152, 2097152
+  end
   local run
   local jids
   repeat
@@ -3594,6 +3621,9 @@ if count > 0 then
     end
     jids = none
   until true
+  if timed and (#jids >= 100 or lost_left or spawn_bytes <= 0) then
+    rest = 'more'
+  end
   while jids do
     do
       local queue, jids, worker, settings, show, out, run = queue, jids, worker, settings, show, out, run
@@ -3786,6 +3816,11 @@ if count > 0 then
       end
     end
     local more = within(count - #out)
+    if large.text >= 262144 then
+      rest = 'more'
+    elseif timed and more > 100 then
+      more = 100
+    end
     if more <= 0 or settings.stopped or rest ~= '' then
       break
     end

@@ -98,12 +98,14 @@ local met_texts = false
 local dropped = 0
 
 
+local spawn_bytes = math.huge
 
 
 
 
 
 local most_bytes, taken_bytes = math.huge, 0
+local lost_left = false
 
 
 

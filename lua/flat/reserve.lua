@@ -18,7 +18,7 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 8 MiB of data, of which it then
+--          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
 --          returns a part, at least one job; the queue for whose next due job this worker
 --          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
 --          idle, and -1 when this worker is idle and does not listen itself. When
@@ -37,7 +37,7 @@
 --          worker is idle, 1 for each queue, up to 100, and 1 more. Once in half an hour, workers
 --          with a list of more than 16 queues pay 2 for each
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset lindex
+-- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen lindex
 --          llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard set
 --          sismember smembers smismember srem time zadd zcard zcount zincrby zmscore zpopmax
 --          zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
@@ -143,6 +143,8 @@ local met_texts = false
 
 
 
+local spawn_bytes = math.huge
+
 
 
 
@@ -159,7 +161,6 @@ local met_texts = false
 
 
 local dropped = 0
-
 
 
 local parked = 0
@@ -195,6 +196,7 @@ local function allowed(queue, settings, wanted)
   end
   return wanted
 end
+local lost_left = false
 
 
 
@@ -750,6 +752,62 @@ local function leave_limits(jid, stored)
     limit_freed(name)
   end
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -811,6 +869,18 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -858,62 +928,6 @@ local function note_life(jid, ends)
   else
     try('zrem', prefix .. 'x:until', jid)
   end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -1047,18 +1061,6 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
     end
   end
 end
@@ -1830,6 +1832,62 @@ local function score_before(jid)
   try('hdel', key, 'x:parked')
   return type(score) == 'string' and score or nil
 end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    try('del', key)
+    try('zadd', key, ends, tenant)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
 local function list_of(text)
   if not text then
     return {}
@@ -1891,6 +1949,163 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function next_child(parent, count)
+  local taken = 0
+  repeat
+    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
+    local child = parent .. '-' .. string.format('%.0f', count)
+    taken = taken + 1
+  until call('exists', prefix .. 'j:' .. child) == 0
+  return count
+end
+local function spawn_due(queue, parent, due, limit)
+  local fields = try('hmget', prefix .. 'r:' .. parent,
+    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
+  local job = {
+    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
+    tags = fields[4] or '[]', retries = fields[5] or '0',
+  }
+  local interval = finite(fields[6], 0)
+  if not job.klass or interval <= 0 then
+    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
+    return 0
+  end
+  local at = interval % 1 == 0 and math.floor(due) or due
+  local backlog = finite(fields[7], 0)
+  local missed = (now - at) / interval
+  if backlog ~= 0 and missed > backlog then
+    at = at + math.ceil(missed - backlog) * interval
+  end
+  local count, spawned = finite(fields[8], 0), 0
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
+    count = next_child(parent, count)
+    do
+      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
+      call('hset', prefix .. 'j:' .. child,
+        'jid', child,
+        'klass', job.klass,
+        'data', job.data,
+        'priority', job.priority,
+        'tags', job.tags,
+        'state', 'waiting',
+        'worker', '',
+        'expires', 0,
+        'queue', queue,
+        'retries', job.retries,
+        'remaining', job.retries,
+        'time', string.format('%.17g', at),
+        'spawned_from_jid', parent)
+      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
+      add_tags(child, names_of(job.tags), 1)
+      do
+        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
+        local length = try('rpush', key .. '-history', text)
+        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+          seldom1('trim_history', key .. '-history', length, cap)
+        end
+      end
+    end
+    at = at + interval
+    spawned = spawned + 1
+  end
+  if spawned > 0 then
+    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
+    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
+    do
+      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
+      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+    end
+  end
+  return spawned
+end
+local function spawn_all(queue, limit)
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
+    'WITHSCORES', 'LIMIT', 0, limit)
+  for i = 1, #due, 2 do
+    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
+    if limit <= 0 or spawn_bytes <= 0 then
+      return
+    end
+  end
+end
+local function due_score(scheduled, jid, priority, n)
+  local at = finite(try('zscore', scheduled, jid), now)
+  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
+  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
+end
+local function move_scheduled(queue, limit)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
+  local work, turns = {}, {}
+  for n, jid in ipairs(due) do
+    local priority, stored
+    repeat
+      local jid = jid
+      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
+      if job[1] then
+        priority, stored = job[1], job[2]
+        break
+      end
+      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
+    until true
+    if priority then
+      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
+        or stored and string.find(stored, '^%a*q') and own_place(stored)
+          and due_score(scheduled, jid, priority, n)
+        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
+      work[#work + 1] = jid
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zrem', scheduled, due
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+  do
+    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function bring_due(queue, recur, scheduled, limit)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if limit <= 0 or not may_write(work) then
+    return
+  end
+  call('zrem', work, '')
+  if recur then
+    spawn_all(queue, limit)
+  end
+  if scheduled then
+    move_scheduled(queue, limit)
+  end
+end
 local function earlier(a, b)
   return a and b and math.min(a, b) or a or b
 end
@@ -1919,62 +2134,6 @@ local function note_life(jid, ends)
   else
     try('zrem', prefix .. 'x:until', jid)
   end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -2097,28 +2256,6 @@ local function mark_exhausted(jid, queue, group, failure, cap)
     local channel, jid = 'failed', jid
     if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
       try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
     end
   end
 end
@@ -2535,142 +2672,26 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function next_child(parent, count)
-  local taken = 0
-  repeat
-    count = count + math.max(1, 2 ^ math.floor(taken / 100 - 1))
-    local child = parent .. '-' .. string.format('%.0f', count)
-    taken = taken + 1
-  until call('exists', prefix .. 'j:' .. child) == 0
-  return count
-end
-local function spawn_due(queue, parent, due, limit)
-  local fields = try('hmget', prefix .. 'r:' .. parent,
-    'klass', 'data', 'priority', 'tags', 'retries', 'interval', 'backlog', 'count')
-  local job = {
-    klass = fields[1], data = fields[2] or '{}', priority = fields[3] or '0',
-    tags = fields[4] or '[]', retries = fields[5] or '0',
-  }
-  local interval = finite(fields[6], 0)
-  if not job.klass or interval <= 0 then
-    call('zrem', prefix .. 'q:' .. queue .. '-recur', parent)
-    return 0
+local function lost_within(queue, settings, wanted)
+  wanted = math.min(wanted, settings.at_once or wanted)
+  if not settings.lost_bytes or wanted <= 1 then
+    return wanted
   end
-  local at = interval % 1 == 0 and math.floor(due) or due
-  local backlog = finite(fields[7], 0)
-  local missed = (now - at) / interval
-  if backlog ~= 0 and missed > backlog then
-    at = at + math.ceil(missed - backlog) * interval
-  end
-  local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
-    count = next_child(parent, count)
-    do
-      local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
-      call('hset', prefix .. 'j:' .. child,
-        'jid', child,
-        'klass', job.klass,
-        'data', job.data,
-        'priority', job.priority,
-        'tags', job.tags,
-        'state', 'waiting',
-        'worker', '',
-        'expires', 0,
-        'queue', queue,
-        'retries', job.retries,
-        'remaining', job.retries,
-        'time', string.format('%.17g', at),
-        'spawned_from_jid', parent)
-      call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job.priority, 0) - at / 10000000000), child)
-      add_tags(child, names_of(job.tags), 1)
-      do
-        local key, text, cap = prefix .. 'j:' .. child, entry(at, '"put"', cjson.encode({q = queue}))
-        local length = try('rpush', key .. '-history', text)
-        if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-          seldom1('trim_history', key .. '-history', length, cap)
-        end
-      end
-    end
-    at = at + interval
-    spawned = spawned + 1
-  end
-  if spawned > 0 then
-    call('hset', prefix .. 'r:' .. parent, 'count', string.format('%.0f', count))
-    call('zadd', prefix .. 'q:' .. queue .. '-recur', string.format('%.17g', at), parent)
-    do
-      local event = {event = 'spawned', queue = queue, jid = parent, count = spawned}
-      try('publish', prefix .. 'x:log', (cjson.encode(event)))
+  local bytes = taken_bytes
+  local lost = call('zrangebyscore', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp, 'LIMIT', 0, wanted)
+  for i = 1, #lost do
+    local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size or 0)
+    if bytes > settings.lost_bytes and i > 1 then
+      lost_left = true
+      return i - 1
     end
   end
-  return spawned
-end
-local function spawn_all(queue, limit)
-  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp,
-    'WITHSCORES', 'LIMIT', 0, limit)
-  for i = 1, #due, 2 do
-    limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
-      return
-    end
-  end
-end
-local function due_score(scheduled, jid, priority, n)
-  local at = finite(try('zscore', scheduled, jid), now)
-  call('hset', prefix .. 'j:' .. jid, 'time', string.format('%.17g', at))
-  return (finite(priority, 0) - (at + (n - 1) * 0.000001) / 10000000000)
-end
-local function move_scheduled(queue, limit)
-  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-  local due = call('zrangebyscore', scheduled, 0, stamp, 'LIMIT', 0, limit)
-  local work, turns = {}, {}
-  for n, jid in ipairs(due) do
-    local priority, stored
-    repeat
-      local jid = jid
-      local job = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:o')
-      if job[1] then
-        priority, stored = job[1], job[2]
-        break
-      end
-      priority, stored = not job.err and call('exists', prefix .. 'j:' .. jid) == 1 and '0', job[2]
-    until true
-    if priority then
-      call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-      work[#work + 1] = stored and string.find(stored, '^%a*c') and score_before(jid)
-        or stored and string.find(stored, '^%a*q') and own_place(stored)
-          and due_score(scheduled, jid, priority, n)
-        or stored and score_of(queue, priority, stored, turns) or (finite(priority, 0) - now / 10000000000)
-      work[#work + 1] = jid
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zrem', scheduled, due
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-  do
-    local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queue .. '-work', work
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function bring_due(queue, recur, scheduled, limit)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  if limit <= 0 or not may_write(work) then
-    return
-  end
-  call('zrem', work, '')
-  if recur then
-    spawn_all(queue, limit)
-  end
-  if scheduled then
-    move_scheduled(queue, limit)
-  end
+  return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+    read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 elseif which == 'read_rest' then
@@ -3130,28 +3151,6 @@ local function score_before(jid)
   try('hdel', key, 'x:parked')
   return type(score) == 'string' and score or nil
 end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function names_of(text)
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
 local function fair_share(text)
   local _, values = split_options(text)
   local share = values.g
@@ -3208,6 +3207,28 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
 local function add_tag(jid, tag)
   if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
     try('zincrby', prefix .. 'tags', 1, tag)
@@ -3246,7 +3267,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     do
       local queue, parent, child, job, at = queue, parent, parent .. '-' .. string.format('%.0f', count), job, at
@@ -3292,7 +3314,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end
@@ -3757,6 +3779,7 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].lost_bytes = most_bytes
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -4358,7 +4381,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
-most_bytes = 8388608
+most_bytes, spawn_bytes = 2097152, 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then
@@ -4405,6 +4428,9 @@ if several and #out < count and string.find(marks, '1', 1, true) then
   end
 end
 if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
+  dropped = 1000
+end
+if lost_left or spawn_bytes <= 0 then
   dropped = 1000
 end
 write_first('zadd', prefix .. 'workers', stamp, owner)

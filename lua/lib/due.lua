@@ -13,6 +13,11 @@
 -- @include "lib/tags.lua"
 -- @include "lib/work.lua"
 
+-- How many bytes of data a call may give to the children of recurring jobs: those of other clients any
+-- number, ours no more than this, or those of one child.
+local spawn_bytes = math.huge
+local MAX_SPAWN_BYTES = 2097152
+
 -- Puts the child of a recurring job that was due at the given time.
 local function spawn(queue, parent, child, job, at)
   call('hset', job_key(child),
@@ -67,7 +72,8 @@ local function spawn_due(queue, parent, due, limit)
     at = at + math.ceil(missed - backlog) * interval
   end
   local count, spawned = finite(fields[8], 0), 0
-  while at <= now and spawned < limit do
+  while at <= now and spawned < limit and spawn_bytes > 0 do
+    spawn_bytes = spawn_bytes - #job.data
     count = next_child(parent, count)
     spawn(queue, parent, parent .. '-' .. string.format('%.0f', count), job, at)
     at = at + interval
@@ -86,7 +92,7 @@ local function spawn_all(queue, limit)
     'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #due, 2 do
     limit = limit - spawn_due(queue, due[i], tonumber(due[i + 1]), limit)
-    if limit <= 0 then
+    if limit <= 0 or spawn_bytes <= 0 then
       return
     end
   end

@@ -72,11 +72,35 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 
+-- Whether a call has left lost jobs to the next one.
+local lost_left = false
+
+-- How many of the lost jobs that are wanted a call takes. If the settings bound that, no more than
+-- settings.at_once, and as far as it may hand out settings.lost_bytes of data, but at least one.
+local function lost_within(queue, settings, wanted) -- cold
+  wanted = math.min(wanted, settings.at_once or wanted)
+  if not settings.lost_bytes or wanted <= 1 then
+    return wanted
+  end
+  local bytes = taken_bytes
+  local lost = call('zrangebyscore', queue_key(queue, 'locks'), '-inf', stamp, 'LIMIT', 0, wanted)
+  for i = 1, #lost do
+    local size = try('hstrlen', job_key(lost[i]), 'data')
+    bytes = bytes + (type(size) == 'number' and size or 0)
+    if bytes > settings.lost_bytes and i > 1 then
+      lost_left = true
+      return i - 1
+    end
+  end
+  return wanted
+end
+
 -- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, wanted, read_lost_settings(settings.cap)) or {}
+  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+    read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
 end
