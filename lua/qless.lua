@@ -13164,61 +13164,8 @@ local function finite(text, default)
   end
   return default
 end
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return amount
-end
 local none = {}
 local seldom1
-seldom1 = function(which, ...)
-if which == 'split_options' then
-local text = ...
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-elseif which == 'is_batch' then
-local stored = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  return stored and has_option(stored, 'b')
-end
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -13239,6 +13186,37 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+seldom1 = function(which, ...)
+if which == 'split_options' then
+local text = ...
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+elseif which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -13253,8 +13231,7 @@ do
   end
   jid = text
 end
-local offset = whole('Batch.status', 'offset', ARGV[3])
-local count = whole('Batch.status', 'count', ARGV[4])
+local cursor = ARGV[3] and seldom1('scan_cursor', 'Batch.status', ARGV[3])
 local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 if not job[1] then
   do
@@ -13271,20 +13248,13 @@ local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 local open = call('sismember', dependencies, 'x:open') == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 local function members()
-  local all = call('smembers', dependencies)
-  if offset > 0 or count < pending then
-    table.sort(all)
-  end
-  local found, seen = {}, 0
-  for _, other in ipairs(all) do
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+  for _, other in ipairs(found[2]) do
     if other ~= 'x:open' then
-      seen = seen + 1
-      if seen > offset and #found < count then
-        found[#found + 1] = other
-      end
+      jids[#jids + 1] = other
     end
   end
-  return found
+  return ',"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"jids":' .. array(jids)
 end
 local _, values = seldom1('split_options', job[2])
 local own = type(values.b) == 'table' and values.b or none
@@ -13292,7 +13262,7 @@ local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  (cursor and members() or '') .. '}'
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -18278,6 +18248,18 @@ return report(actions[what](), ',"rest":' .. rest)
 elseif command == 'config.get' then
 local call = redis.call
 local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local unlisted = {
   ['backoff-initial-delay'] = 0,
   ['backoff-factor'] = 3,
@@ -18291,8 +18273,33 @@ local defaults = {
   ['jobs-history-count'] = 50000,
   ['jobs-history'] = 604800,
 }
+local function settings_from(cursor)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function scan_cursor(area, cursor)
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+end
+local function next_part(reply)
+  return reply[1] == '0' and '' or reply[1]
+end
+  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor), 'COUNT', 500)
+  local set, some = {}, found[2]
+  for i = 1, #some, 2 do
+    set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+  end
+  return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"settings":{' ..
+    table.concat(set, ',') .. '}}'
+end
 local key = ARGV[2]
-if key then
+if ARGV[3] == 'from' then
+  return settings_from(required('Config.get', 'cursor', ARGV[4]))
+elseif key then
   return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
 local set = call('hgetall', prefix .. 'config')
@@ -22699,6 +22706,18 @@ return state
 elseif command == 'failed' then
 local call = redis.call
 local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local function integer(area, name, text)
   local value
   do
@@ -22730,19 +22749,44 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
 local group = ARGV[2]
 local start = integer('Failed', 'start', ARGV[3] or 0)
 local limit = integer('Failed', 'limit', ARGV[4] or 25)
-if group then
+local function counts_of(groups)
+  local counts = {}
+  for i = 1, #groups do
+    counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+  end
+  return '{' .. table.concat(counts, ',') .. '}'
+end
+if ARGV[5] == 'from' then
+  local cursor = seldom1('scan_cursor', 'Failed', required('Failed', 'cursor', ARGV[6]))
+  local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+  return '{"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+elseif group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
   return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
 end
-local counts = {}
-for _, name in ipairs(call('smembers', prefix .. 'failures')) do
-  counts[#counts + 1] = cjson.encode(name) .. ':' .. call('llen', prefix .. 'f:' .. name)
-end
-return '{' .. table.concat(counts, ',') .. '}'
+return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'failures' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -28936,56 +28980,44 @@ return reply
 elseif command == 'limit.list' then
 local call = redis.call
 local prefix = KEYS[1]
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return text
 end
-local offset = whole('Limits', 'offset', ARGV[2] or 0)
-local count = whole('Limits', 'count', ARGV[3] or 25)
-local stored, all, found = call('hgetall', prefix .. 'x:limits'), {}, {}
+local seldom1
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
+local cursor = seldom1('scan_cursor', 'Limits', required('Limits', 'cursor', ARGV[2]))
+local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
+local reply, stored = {seldom1('next_part', found)}, found[2]
 for i = 1, #stored, 2 do
   if not string.find(stored[i], ' ', 1, true) then
-    found[stored[i]] = stored[i + 1]
-    all[#all + 1] = stored[i]
+    reply[#reply + 1] = stored[i]
+    reply[#reply + 1] = stored[i + 1]
   end
-end
-table.sort(all)
-local reply = {#all}
-for i = offset + 1, math.min(offset + count, #all) do
-  reply[#reply + 1] = all[i]
-  reply[#reply + 1] = found[all[i]]
 end
 return reply
 elseif command == 'limit.set' then
@@ -33760,9 +33792,7 @@ local function add_waiting(bands, queue)
   end
   return true
 end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
+local seldom1
 local damaged = {}
 local function sound(reply, key)
   if type(reply) == 'table' and reply.err then
@@ -33869,9 +33899,15 @@ local function most_running(queues)
   local config = prefix .. 'config'
   return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
 end
-local function paused_queues()
-  local key = prefix .. 'paused_queues'
-  return sound(try('smembers', key), key) or none
+local function paused_queues(queues)
+  local key, paused = prefix .. 'paused_queues', {}
+  local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+  for i = 1, #flags do
+    if flags[i] == 1 then
+      paused[#paused + 1] = queues[i]
+    end
+  end
+  return paused
 end
 local function day_figures(queue)
   local day = (now - now % 86400)
@@ -33891,9 +33927,35 @@ local function workers_seen()
   local from = now - finite(age, 86400)
   return sound(try('zcount', workers, '(' .. string.format('%.17g', from), '+inf'), workers)
 end
+seldom1 = function(which, ...)
+if which == 'limit_key' then
+local name, part = ...
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+elseif which == 'scanned' then
+local scan, key, wanted = ...
+  local found, cursor = {}, '0'
+  repeat
+    local reply = sound(scan(key, cursor, wanted), key)
+    if not reply then
+      return false
+    end
+    cursor = reply[1]
+    for _, item in ipairs(reply[2]) do
+      found[#found + 1] = item
+    end
+  until cursor == '0' or #found >= wanted
+  return found
+end
+end
+local function scan_set(key, cursor, count)
+  return try('sscan', key, cursor, 'COUNT', count)
+end
+local function scan_hash(key, cursor, count)
+  return try('hscan', key, cursor, 'COUNT', count)
+end
 local function group_sizes()
   local key = prefix .. 'failures'
-  local groups, found = sound(try('smembers', key), key), {}
+  local groups, found = seldom1('scanned', scan_set, key, 1000), {}
   for i = 1, math.min(#(groups or none), 1000) do
     local group = prefix .. 'f:' .. groups[i]
     found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
@@ -33902,7 +33964,7 @@ local function group_sizes()
 end
 local function limit_figures()
   local key = prefix .. 'x:limits'
-  local stored, listed, defined = sound(try('hgetall', key), key), {}, {}
+  local stored, listed, defined = seldom1('scanned', scan_hash, key, 1000), {}, {}
   for i = 1, #(stored or none), 2 do
     if not string.find(stored[i], ' ', 1, true) then
       listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -33913,7 +33975,7 @@ local function limit_figures()
   for i = 1, math.min(#listed, 100) do
     local name = listed[i]
     found[i] = {
-      name, defined[name], size_of(limit_key(name, 'held')), size_of(limit_key(name, 'wait')),
+      name, defined[name], size_of(seldom1('limit_key', name, 'held')), size_of(seldom1('limit_key', name, 'wait')),
     }
   end
   return stored and found
@@ -33957,7 +34019,7 @@ do
   queues, total = found, here + there
 end
 local found = {
-  stamp, total, queues, most_running(queues), #queues > 0 and paused_queues() or none,
+  stamp, total, queues, most_running(queues), paused_queues(queues),
   all_figures(queues), {}, damaged,
 }
 for i = 5, #ARGV do
@@ -55539,10 +55601,12 @@ end
 local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
 }
+local shown = 0
 local function item(id, fields)
   local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
   local followers = try('hgetall', prefix .. 'x:follow:' .. id)
   local due = try('hget', prefix .. 'x:schedules', id)
+  shown = shown + #followers / 2
   return cjson.encode({
     id = id,
     due = type(due) == 'string' and due,
@@ -55564,6 +55628,9 @@ elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', AR
 end
 local items = {}
 for i = 1, #ids do
+  if shown >= 1000 then
+    break
+  end
   items[i] = item(ids[i], FIELDS)
 end
 return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. joined(items) .. '}'
@@ -58930,11 +58997,13 @@ elseif action == 'top' then
   local offset = integer('Tag', 'offset', ARGV[3] or 0)
   local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
-  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
-    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+    local total = call('zcount', key, 2, '+inf')
+    local last = math.min(offset + count, total) - 1
+    local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+    return '{"total":' .. total .. ',"tags":' .. array(tags) .. '}'
   end
-  return tags
+  return array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
 end
 do
   local area, message = 'Tag', 'First argument must be "add", "remove", "get" or "top"'
