@@ -64,7 +64,7 @@ local function timed_json(jid, job, tracked, its_worker, expires)
 end
 
 -- How many jobs are taken before their JSON is looked at: they may have long histories.
-local AT_ONCE = 100
+local AT_ONCE = 50
 
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 

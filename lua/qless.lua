@@ -3557,7 +3557,7 @@ until true
 if count > 0 then
   settings.most = count
   if timed then
-    settings.at_once, settings.lost_bytes, spawn_bytes = 100, 2097152, 2097152
+    settings.at_once, settings.lost_bytes, spawn_bytes = 50, 2097152, 2097152
   end
   local run
   local jids
@@ -3573,7 +3573,7 @@ if count > 0 then
     end
     jids = none
   until true
-  if timed and (#jids >= 100 or lost_left or spawn_bytes <= 0) then
+  if timed and (#jids >= 50 or lost_left or spawn_bytes <= 0) then
     rest = 'more'
   end
   while jids do
@@ -3770,8 +3770,8 @@ if count > 0 then
     local more = within(count - #out)
     if large.text >= 262144 then
       rest = 'more'
-    elseif timed and more > 100 then
-      more = 100
+    elseif timed and more > 50 then
+      more = 50
     end
     if more <= 0 or settings.stopped or rest ~= '' then
       break
@@ -15757,6 +15757,7 @@ end
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -16646,7 +16647,11 @@ local list, offset, jid, score = ...
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -16695,7 +16700,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
@@ -23173,6 +23178,7 @@ local seldom1
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
     return false
@@ -23211,7 +23217,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
@@ -23314,7 +23320,11 @@ end
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -23367,9 +23377,12 @@ local key, bytes = ...
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])
@@ -29464,6 +29477,7 @@ local function parked_by(state, time, parked)
   local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
   return state == 'scheduled' and since == (time or '') and name or nil
 end
+local searched = 0
 local function job_summary(list, jid, score)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'state', 'priority', 'tags', 'retries',
     'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
@@ -29543,7 +29557,11 @@ elseif which == 'shown_data' then
 local key, bytes = ...
 local function data_of(key)
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 end
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
@@ -29552,9 +29570,12 @@ end
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])
@@ -29585,7 +29606,7 @@ if count > 500 then
 end
 local list = open_list('List', ARGV[2], ARGV[3])
 local jids, scores = read_list(list, offset, count)
-return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes) .. '}'
+return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]

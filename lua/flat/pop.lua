@@ -3605,7 +3605,7 @@ until true
 if count > 0 then
   settings.most = count
   if timed then
-    settings.at_once, settings.lost_bytes, spawn_bytes = 100, 2097152, 2097152
+    settings.at_once, settings.lost_bytes, spawn_bytes = 50, 2097152, 2097152
   end
   local run
   local jids
@@ -3621,7 +3621,7 @@ if count > 0 then
     end
     jids = none
   until true
-  if timed and (#jids >= 100 or lost_left or spawn_bytes <= 0) then
+  if timed and (#jids >= 50 or lost_left or spawn_bytes <= 0) then
     rest = 'more'
   end
   while jids do
@@ -3818,8 +3818,8 @@ if count > 0 then
     local more = within(count - #out)
     if large.text >= 262144 then
       rest = 'more'
-    elseif timed and more > 100 then
-      more = 100
+    elseif timed and more > 50 then
+      more = 50
     end
     if more <= 0 or settings.stopped or rest ~= '' then
       break

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // fill puts jobs of klass K into a queue, and returns their jids.
@@ -308,4 +309,45 @@ func unique(texts []string) []string {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return slices.Compact(texts)
+}
+
+// Data is read as a whole to be searched, or to show its beginning.
+func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, 40)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", 200_000) + fmt.Sprint("-", i)}
+	}
+	want, err := e.Queue("q").PutMany(t.Context(), specs)
+	require.NoError(t, err)
+	read := func(script []testkit.Monitored) (count int) {
+		for _, command := range script {
+			if strings.EqualFold(command.Words[0], "hget") {
+				count++
+			}
+		}
+		return count
+	}
+	var found []string
+	for _, script := range e.scriptsOf(func() {
+		for after, more := qless.Cursor(""), true; more; more = after != "" {
+			f, err := e.Queue("q").Find(t.Context(), qless.ListWaiting, qless.Filter{Data: "x-"}, after)
+			require.NoError(t, err)
+			for _, job := range f.Items {
+				found = append(found, job.JID)
+			}
+			after = f.Next
+		}
+	}) {
+		require.LessOrEqual(t, read(script), 11)
+	}
+	require.Equal(t, want, found)
+	for _, script := range e.scriptsOf(func() {
+		page, err := e.Queue("q").List(t.Context(), qless.ListWaiting, qless.Range{}, qless.DataBytes(10))
+		require.NoError(t, err)
+		require.Len(t, page.Items, 25)
+		require.Equal(t, want[24], page.Items[24].JID)
+	}) {
+		require.LessOrEqual(t, read(script), 11)
+	}
 }
