@@ -87,9 +87,11 @@ end
 -- How many jobs this call may show from a cursor on, and how many it has looked at.
 local room, looked = math.min(count, MAX_PEEKED), 0
 
--- Shows jobs of a list from a cursor on. Returns the cursor of the next ones, or nil at the end.
-local function show_from(list, cursor)
+-- Shows jobs of a list from a cursor on, of no more than most entries. Returns the cursor of the next
+-- ones, or nil at the end.
+local function show_from(list, cursor, most)
   local offset = after_cursor('Peek', list, cursor)
+  list.total = math.min(list.total, offset + most)
   while #out < room and looked < MAX_LOOKED do
     local wanted = math.min(room - #out, MAX_LOOKED - looked)
     local jids, scores = read_list(list, offset, wanted)
@@ -134,7 +136,7 @@ local function peek_from(cursor)
   local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
   local work = open_list('Peek', 'waiting', queue)
   if not part or part == 'l' then
-    local after = show_from(open_list('Peek', 'stalled', queue), place or '')
+    local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
     if after then
       return 'l' .. after
     end
@@ -145,7 +147,7 @@ local function peek_from(cursor)
       return string.format('d%d', moved)
     end
   end
-  local after = show_from(work, place)
+  local after = show_from(work, place, math.huge)
   return after and 'w' .. after or ''
 end
 

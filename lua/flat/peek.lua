@@ -831,8 +831,9 @@ local function show_some(key, jids)
   return kept
 end
 local room, looked = math.min(count, 250), 0
-local function show_from(list, cursor)
+local function show_from(list, cursor, most)
   local offset = seldom1('after_cursor', 'Peek', list, cursor)
+  list.total = math.min(list.total, offset + most)
   while #out < room and looked < 500 do
     local wanted = math.min(room - #out, 500 - looked)
     local jids, scores = read_list(list, offset, wanted)
@@ -873,7 +874,7 @@ local function peek_from(cursor)
   local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
   local work = open_list('Peek', 'waiting', queue)
   if not part or part == 'l' then
-    local after = show_from(open_list('Peek', 'stalled', queue), place or '')
+    local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
     if after then
       return 'l' .. after
     end
@@ -884,7 +885,7 @@ local function peek_from(cursor)
       return string.format('d%d', moved)
     end
   end
-  local after = show_from(work, place)
+  local after = show_from(work, place, math.huge)
   return after and 'w' .. after or ''
 end
 if beside then
