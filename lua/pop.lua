@@ -82,7 +82,7 @@ count = allowed(queue, settings, count)
 if count > 0 then
   settings.most = count
   if timed then
-    settings.at_once, settings.lost_bytes, spawn_bytes = AT_ONCE, MAX_LARGE, MAX_SPAWN_BYTES
+    most_lost, most_lost_bytes, spawn_bytes = AT_ONCE, MAX_LARGE, MAX_SPAWN_BYTES
   end
   local run
   local jids = open_queue(queue, settings, count) -- lost jobs

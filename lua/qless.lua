@@ -89,7 +89,7 @@ local spawn_bytes = math.huge
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
@@ -2663,9 +2663,9 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function lost_within(queue, settings, wanted)
-  wanted = math.min(wanted, settings.at_once or wanted)
-  if not settings.lost_bytes or wanted <= 1 then
+local function lost_within(queue, wanted)
+  wanted = math.min(wanted, most_lost)
+  if most_lost_bytes == math.huge or wanted <= 1 then
     return wanted
   end
   local bytes = taken_bytes
@@ -2673,7 +2673,7 @@ local function lost_within(queue, settings, wanted)
   for i = 1, #lost do
     local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
     bytes = bytes + (type(size) == 'number' and size or 0)
-    if bytes > settings.lost_bytes and i > 1 then
+    if bytes > most_lost_bytes and i > 1 then
       lost_left = true
       return i - 1
     end
@@ -2681,7 +2681,7 @@ local function lost_within(queue, settings, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+  local expired = lost and expire(queue, lost_within(queue, wanted),
     read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -3557,7 +3557,7 @@ until true
 if count > 0 then
   settings.most = count
   if timed then
-    settings.at_once, settings.lost_bytes, spawn_bytes = 50, 2097152, 2097152
+    most_lost, most_lost_bytes, spawn_bytes = 50, 2097152, 2097152
   end
   local run
   local jids
@@ -34999,7 +34999,7 @@ local met_texts = false
 local dropped = 0
 local spawn_bytes = math.huge
 local most_bytes, taken_bytes = math.huge, 0
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -47269,7 +47269,7 @@ local function allowed(queue, settings, wanted)
   end
   return wanted
 end
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 seldom1 = function(which, ...)
 if which == 'note_starts' then
 local limit, n = ...
@@ -49744,9 +49744,9 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function lost_within(queue, settings, wanted)
-  wanted = math.min(wanted, settings.at_once or wanted)
-  if not settings.lost_bytes or wanted <= 1 then
+local function lost_within(queue, wanted)
+  wanted = math.min(wanted, most_lost)
+  if most_lost_bytes == math.huge or wanted <= 1 then
     return wanted
   end
   local bytes = taken_bytes
@@ -49754,7 +49754,7 @@ local function lost_within(queue, settings, wanted)
   for i = 1, #lost do
     local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
     bytes = bytes + (type(size) == 'number' and size or 0)
-    if bytes > settings.lost_bytes and i > 1 then
+    if bytes > most_lost_bytes and i > 1 then
       lost_left = true
       return i - 1
     end
@@ -49762,7 +49762,7 @@ local function lost_within(queue, settings, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+  local expired = lost and expire(queue, lost_within(queue, wanted),
     read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -50852,7 +50852,6 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
-  settings[i].lost_bytes = most_bytes
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -51451,7 +51450,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
-most_bytes, spawn_bytes = 2097152, 2097152
+most_bytes, most_lost_bytes, spawn_bytes = 2097152, 2097152, 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

@@ -439,7 +439,6 @@ local function open_one(i, n)
       queue_key(queue, 'scheduled')) > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
-  settings[i].lost_bytes = most_bytes
   local expired = open_queue(queue, settings[i], wanted)
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1 -- what becomes of lost jobs may have filled others
@@ -783,7 +782,7 @@ local function take_all(out)
   end
 end
 
-most_bytes, spawn_bytes = MAX_SPAWN_BYTES, MAX_SPAWN_BYTES
+most_bytes, most_lost_bytes, spawn_bytes = MAX_SPAWN_BYTES, MAX_SPAWN_BYTES, MAX_SPAWN_BYTES
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

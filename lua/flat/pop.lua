@@ -141,7 +141,7 @@ local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 
 local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
@@ -2716,9 +2716,9 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function lost_within(queue, settings, wanted)
-  wanted = math.min(wanted, settings.at_once or wanted)
-  if not settings.lost_bytes or wanted <= 1 then
+local function lost_within(queue, wanted)
+  wanted = math.min(wanted, most_lost)
+  if most_lost_bytes == math.huge or wanted <= 1 then
     return wanted
   end
   local bytes = taken_bytes
@@ -2726,7 +2726,7 @@ local function lost_within(queue, settings, wanted)
   for i = 1, #lost do
     local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
     bytes = bytes + (type(size) == 'number' and size or 0)
-    if bytes > settings.lost_bytes and i > 1 then
+    if bytes > most_lost_bytes and i > 1 then
       lost_left = true
       return i - 1
     end
@@ -2734,7 +2734,7 @@ local function lost_within(queue, settings, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+  local expired = lost and expire(queue, lost_within(queue, wanted),
     read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -3605,7 +3605,7 @@ until true
 if count > 0 then
   settings.most = count
   if timed then
-    settings.at_once, settings.lost_bytes, spawn_bytes = 50, 2097152, 2097152
+    most_lost, most_lost_bytes, spawn_bytes = 50, 2097152, 2097152
   end
   local run
   local jids

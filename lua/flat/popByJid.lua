@@ -105,7 +105,7 @@ local spawn_bytes = math.huge
 
 
 local most_bytes, taken_bytes = math.huge, 0
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 
 
 

@@ -196,7 +196,7 @@ local function allowed(queue, settings, wanted)
   end
   return wanted
 end
-local lost_left = false
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 
 
 
@@ -2672,9 +2672,9 @@ local function expire(queue, limit, settings)
   end
   return taken
 end
-local function lost_within(queue, settings, wanted)
-  wanted = math.min(wanted, settings.at_once or wanted)
-  if not settings.lost_bytes or wanted <= 1 then
+local function lost_within(queue, wanted)
+  wanted = math.min(wanted, most_lost)
+  if most_lost_bytes == math.huge or wanted <= 1 then
     return wanted
   end
   local bytes = taken_bytes
@@ -2682,7 +2682,7 @@ local function lost_within(queue, settings, wanted)
   for i = 1, #lost do
     local size = try('hstrlen', prefix .. 'j:' .. lost[i], 'data')
     bytes = bytes + (type(size) == 'number' and size or 0)
-    if bytes > settings.lost_bytes and i > 1 then
+    if bytes > most_lost_bytes and i > 1 then
       lost_left = true
       return i - 1
     end
@@ -2690,7 +2690,7 @@ local function lost_within(queue, settings, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+  local expired = lost and expire(queue, lost_within(queue, wanted),
     read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
@@ -3779,7 +3779,6 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
-  settings[i].lost_bytes = most_bytes
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -4381,7 +4380,7 @@ elseif which == 'is_left_due' then
   return false
 end
 end
-most_bytes, spawn_bytes = 2097152, 2097152
+most_bytes, most_lost_bytes, spawn_bytes = 2097152, 2097152, 2097152
 local out = {}
 local several = #queues > 1 and order ~= 'shuffled'
 if several then

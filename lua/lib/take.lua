@@ -72,14 +72,14 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 
--- Whether a call has left lost jobs to the next one.
-local lost_left = false
+-- How many lost jobs a call takes at most, and how many bytes of their data, unless one has more; and
+-- whether it has left some to the next call.
+local most_lost, most_lost_bytes, lost_left = math.huge, math.huge, false
 
--- How many of the lost jobs that are wanted a call takes. If the settings bound that, no more than
--- settings.at_once, and as far as it may hand out settings.lost_bytes of data, but at least one.
-local function lost_within(queue, settings, wanted) -- cold
-  wanted = math.min(wanted, settings.at_once or wanted)
-  if not settings.lost_bytes or wanted <= 1 then
+-- How many of the lost jobs that are wanted a call takes.
+local function lost_within(queue, wanted) -- cold
+  wanted = math.min(wanted, most_lost)
+  if most_lost_bytes == math.huge or wanted <= 1 then
     return wanted
   end
   local bytes = taken_bytes
@@ -87,7 +87,7 @@ local function lost_within(queue, settings, wanted) -- cold
   for i = 1, #lost do
     local size = try('hstrlen', job_key(lost[i]), 'data')
     bytes = bytes + (type(size) == 'number' and size or 0)
-    if bytes > settings.lost_bytes and i > 1 then
+    if bytes > most_lost_bytes and i > 1 then
       lost_left = true
       return i - 1
     end
@@ -99,7 +99,7 @@ end
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local expired = lost and expire(queue, lost_within(queue, settings, wanted),
+  local expired = lost and expire(queue, lost_within(queue, wanted),
     read_lost_settings(settings.cap)) or {}
   bring_due(queue, recur, scheduled, wanted - #expired)
   return expired
