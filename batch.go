@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/qless/qless-go/internal/wire"
@@ -162,7 +161,7 @@ type BatchStatus struct {
 // Status returns how far the batch is. A batch that was canceled, or whose callback is no longer
 // kept, is [ErrNotFound].
 func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
-	reply, err := b.read(ctx, "0", "0")
+	reply, err := b.read(ctx)
 	if err != nil {
 		return BatchStatus{}, err
 	}
@@ -173,19 +172,35 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	}, nil
 }
 
-// Pending returns the jids of the members that the callback waits for, in no particular order.
-// While members end, a page may miss some.
+// Pending returns the jids of the members that the callback waits for, in no particular order. Each
+// call reads all of them, about 500 in a step. While members end, a page may miss some.
 func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
-	args, err := r.args("batch.status")
+	offset, limit, err := r.bounds("batch.status")
 	if err != nil {
 		return Page[string]{}, err
 	}
-	reply, err := b.read(ctx, args...)
+	all, err := b.pending(ctx)
 	if err != nil {
 		return Page[string]{}, err
 	}
-	jids := append([]string{}, wire.Strings(reply.JIDs)...)
-	return Page[string]{Items: jids, Total: reply.Pending.Int()}, nil
+	slices.Sort(all) // so that pages go together
+	return Page[string]{Items: pageOf(all, offset, limit), Total: len(all)}, nil
+}
+
+// pending returns the jids of all members that the callback waits for; never nil, which would be null
+// in JSON.
+func (b *Batch) pending(ctx context.Context) ([]string, error) {
+	all := []string{}
+	for cursor := ""; ; {
+		reply, err := b.read(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wire.Strings(reply.JIDs)...)
+		if cursor = string(reply.Cursor); cursor == "" {
+			return unique(all), nil
+		}
+	}
 }
 
 // A batchReply is what the script batch.status returns.
@@ -196,15 +211,16 @@ type batchReply struct {
 	Pending wire.Number          `json:"pending"`
 	Failed  map[string]string    `json:"failed"`
 	JIDs    wire.List[wire.Text] `json:"jids"`
+	Cursor  wire.Text            `json:"cursor"`
 }
 
-// read reads the batch, and a range of its pending members.
-func (b *Batch) read(ctx context.Context, r ...any) (batchReply, error) {
+// read reads the batch, and with a cursor some of its pending members.
+func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	const op = "batch.status"
 	if err := checkJobName(op, b.id); err != nil {
 		return batchReply{}, err
 	}
-	reply, err := b.client.run(ctx, op, b.id, append([]any{b.id}, r...)...)
+	reply, err := b.client.run(ctx, op, b.id, append([]any{b.id}, cursor...)...)
 	if err != nil {
 		return batchReply{}, err
 	}
@@ -219,17 +235,11 @@ const cancelBatch = 1000
 // more, others follow. A member that a job outside the batch depends on is not canceled: the error
 // is [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
-	jids := []string{b.id}
-	for {
-		page, err := b.read(ctx, strconv.Itoa(len(jids)-1), strconv.Itoa(maxLimit))
-		if err != nil {
-			return err
-		}
-		jids = append(jids, wire.Strings(page.JIDs)...)
-		if len(page.JIDs) < maxLimit {
-			break
-		}
+	members, err := b.pending(ctx)
+	if err != nil {
+		return err
 	}
+	jids := append([]string{b.id}, members...)
 	for some := range slices.Chunk(jids, cancelBatch) {
 		if err := b.client.Cancel(ctx, some...); err != nil {
 			return err

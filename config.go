@@ -146,26 +146,33 @@ func (c *Config) Get(ctx context.Context, name string) (string, error) {
 	return "", unexpected("config.get", reply)
 }
 
-// All returns every setting that is set or has a default.
+// All returns every setting that is set or has a default. It reads about 500 in a step.
 func (c *Config) All(ctx context.Context) (map[string]string, error) {
-	reply, err := c.client.run(ctx, "config.get", "")
-	if err != nil {
-		return nil, err
-	}
-	values, err := decode[map[string]wire.Text]("config.get", reply)
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[string]string, len(values))
+	all := map[string]string{}
 	for name, setting := range settings {
 		if setting.defaultValue != "" {
 			all[name] = setting.defaultValue
 		}
 	}
-	for name, value := range values {
-		all[name] = string(value)
+	for cursor := ""; ; {
+		reply, err := c.client.run(ctx, "config.get", "", "", "from", cursor)
+		if err != nil {
+			return nil, err
+		}
+		part, err := decode[struct {
+			Cursor   wire.Text            `json:"cursor"`
+			Settings map[string]wire.Text `json:"settings"`
+		}]("config.get", reply)
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range part.Settings {
+			all[name] = string(value)
+		}
+		if cursor = string(part.Cursor); cursor == "" {
+			return all, nil
+		}
 	}
-	return all, nil
 }
 
 // Set changes a setting. The value is a number, a string, for a setting in seconds also a

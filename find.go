@@ -138,8 +138,11 @@ func (c *Client) find(
 	if limit == 0 || limit > shownAtOnce {
 		limit = shownAtOnce
 	}
+	if o.dataBytes > 0 {
+		limit = min(limit, foundWithDataAtOnce)
+	}
 	args := append([]any{
-		string(l.kind), l.name, string(after), strconv.Itoa(looked), strconv.Itoa(o.step(limit)),
+		string(l.kind), l.name, string(after), strconv.Itoa(looked), strconv.Itoa(limit),
 		strconv.Itoa(o.dataBytes),
 	}, filter.args()...)
 	reply, err := c.run(ctx, op, "", args...)

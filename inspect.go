@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/qless/qless-go/internal/wire"
 )
@@ -26,15 +25,6 @@ const (
 	maxLimit     = 100_000
 )
 
-// args returns the offset and the limit as script arguments.
-func (r Range) args(op string) ([]any, error) {
-	offset, limit, err := r.bounds(op)
-	if err != nil {
-		return nil, err
-	}
-	return []any{strconv.Itoa(offset), strconv.Itoa(limit)}, nil
-}
-
 // bounds returns the offset and the limit, none of which is negative.
 func (r Range) bounds(op string) (offset, limit int, err error) {
 	if r.Offset < 0 || r.Offset > math.MaxInt32 {
@@ -50,6 +40,12 @@ func (r Range) bounds(op string) (offset, limit int, err error) {
 		return r.Offset, maxLimit, nil
 	}
 	return r.Offset, r.Limit, nil
+}
+
+// pageOf returns a part of a list that was read as a whole.
+func pageOf[T any](all []T, offset, limit int) []T {
+	first := min(offset, len(all))
+	return all[first:min(first+limit, len(all))]
 }
 
 // A Page is a part of a list.
@@ -90,24 +86,29 @@ func (c *Client) Completed(ctx context.Context, r Range) (Page[string], error) {
 	return c.list(ctx, "jobs", r, "complete")
 }
 
-// FailureGroups returns the number of failed jobs in each failure group.
+// FailureGroups returns the number of failed jobs in each failure group. It reads about 500 groups in
+// a step.
 func (c *Client) FailureGroups(ctx context.Context) (map[string]int, error) {
-	reply, err := c.run(ctx, "failed", "")
-	if err != nil {
-		return nil, err
+	groups := map[string]int{}
+	for cursor := ""; ; {
+		reply, err := c.run(ctx, "failed", "", "", "0", "0", "from", cursor)
+		if err != nil {
+			return nil, err
+		}
+		part, err := decode[struct {
+			Cursor wire.Text              `json:"cursor"`
+			Groups map[string]wire.Number `json:"groups"`
+		}]("failed", reply)
+		if err != nil {
+			return nil, err
+		}
+		for group, count := range part.Groups {
+			groups[group] = count.Int()
+		}
+		if cursor = string(part.Cursor); cursor == "" {
+			return groups, nil
+		}
 	}
-	if raw, ok := reply.(string); ok && strings.HasPrefix(raw, "[") {
-		return map[string]int{}, nil // an empty Lua table
-	}
-	counts, err := decode[map[string]wire.Number]("failed", reply)
-	if err != nil {
-		return nil, err
-	}
-	groups := make(map[string]int, len(counts))
-	for group, count := range counts {
-		groups[group] = count.Int()
-	}
-	return groups, nil
 }
 
 // FailedIn returns the jids of the jobs in a failure group, latest failure first.
@@ -359,21 +360,65 @@ func (c *Client) workersFrom(
 	return workers, string(part.Cursor), nil
 }
 
-// WorkerJobs returns the jobs that a worker holds, or none if there is no such worker. A job that
-// [Job.Timeout] took from it is not among them.
+// WorkerJobs returns the jobs that a worker holds, those whose locks end last first, or none if there
+// is no such worker. It reads 500 jobs in a step. A job that [Job.Timeout] took from it is not among
+// them.
 func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error) {
 	if err := checkName("workers", "worker name", name); err != nil {
 		return WorkerJobs{}, err
 	}
-	reply, err := c.run(ctx, "workers", "", name, "held")
-	if err != nil {
-		return WorkerJobs{}, err
+	var all []heldJob // the last first; one that was renewed meanwhile twice
+	for cursor := ""; ; {
+		part, next, err := c.workerJobsFrom(ctx, name, cursor)
+		if err != nil {
+			return WorkerJobs{}, err
+		}
+		all, cursor = append(all, part...), next
+		if cursor == "" {
+			break
+		}
 	}
-	r, err := decode[struct {
+	held, known := WorkerJobs{Jobs: []string{}, Stalled: []string{}}, map[string]bool{}
+	for _, job := range slices.Backward(all) {
+		switch {
+		case known[job.jid]:
+		case job.isStalled:
+			held.Stalled = append(held.Stalled, job.jid)
+		default:
+			held.Jobs = append(held.Jobs, job.jid)
+		}
+		known[job.jid] = true
+	}
+	return held, nil
+}
+
+// A heldJob is a job of a worker.
+type heldJob struct {
+	jid       string
+	isStalled bool
+}
+
+// workerJobsFrom returns some of the jobs of a worker, those whose locks end last at the end, and
+// where the next ones begin.
+func (c *Client) workerJobsFrom(
+	ctx context.Context, name, cursor string,
+) (jobs []heldJob, next string, err error) {
+	reply, err := c.run(ctx, "workers", "", name, "held", cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	part, err := decode[struct {
+		Cursor  wire.Text            `json:"cursor"`
 		Jobs    wire.List[wire.Text] `json:"jobs"`
 		Stalled wire.List[wire.Text] `json:"stalled"`
 	}]("workers", reply)
-	return WorkerJobs{Jobs: itemsOf(r.Jobs), Stalled: itemsOf(r.Stalled)}, err
+	for _, jid := range part.Stalled {
+		jobs = append(jobs, heldJob{string(jid), true})
+	}
+	for _, jid := range part.Jobs {
+		jobs = append(jobs, heldJob{string(jid), false})
+	}
+	return jobs, string(part.Cursor), err
 }
 
 // Deregister removes workers from the list of known workers. They keep their locks, and a [Worker]

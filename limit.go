@@ -3,6 +3,7 @@ package qless
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -283,33 +284,50 @@ type NamedLimit struct {
 	Config LimitConfig `json:"config"`
 }
 
-// Limits returns the limits that have a definition, by name. Each call reads all of them.
+// Limits returns the limits that have a definition, by name. Each call reads all of them, about 500 in
+// a step.
 func (c *Client) Limits(ctx context.Context, r Range) (Page[NamedLimit], error) {
-	const op = "limit.list"
-	args, err := r.args(op)
+	offset, limit, err := r.bounds("limit.list")
 	if err != nil {
 		return Page[NamedLimit]{}, err
 	}
-	reply, err := c.run(ctx, op, "", args...)
-	if err != nil {
-		return Page[NamedLimit]{}, err
+	found := map[string]LimitConfig{}
+	for cursor := ""; ; {
+		if cursor, err = c.limitsFrom(ctx, cursor, found); err != nil {
+			return Page[NamedLimit]{}, err
+		}
+		if cursor == "" {
+			break
+		}
 	}
-	items, ok := reply.([]any)
-	if !ok || len(items)%2 == 0 {
-		return Page[NamedLimit]{}, unexpected(op, reply)
-	}
-	total, err := decodeInt(op, items[0])
-	if err != nil {
-		return Page[NamedLimit]{}, err
-	}
-	page := Page[NamedLimit]{Items: []NamedLimit{}, Total: total}
-	for i := 1; i < len(items); i += 2 {
-		page.Items = append(page.Items, NamedLimit{
-			Name:   wire.AsString(items[i]),
-			Config: parseLimit(wire.AsString(items[i+1])),
-		})
+	names := slices.Sorted(maps.Keys(found))
+	page := Page[NamedLimit]{Items: []NamedLimit{}, Total: len(names)}
+	for _, name := range pageOf(names, offset, limit) {
+		page.Items = append(page.Items, NamedLimit{name, found[name]})
 	}
 	return page, nil
+}
+
+// limitsFrom adds some of the limits, and returns where the next ones begin.
+func (c *Client) limitsFrom(
+	ctx context.Context, cursor string, found map[string]LimitConfig,
+) (next string, err error) {
+	const op = "limit.list"
+	reply, err := c.run(ctx, op, "", cursor)
+	if err != nil {
+		return "", err
+	}
+	texts, err := decodeStrings(op, reply)
+	if err != nil {
+		return "", err
+	}
+	if len(texts)%2 == 0 {
+		return "", unexpected(op, reply)
+	}
+	for i := 1; i < len(texts); i += 2 {
+		found[texts[i]] = parseLimit(texts[i+1])
+	}
+	return texts[0], nil
 }
 
 // Throttled is returned by a handler whose job met a limit of somebody else, such as an answer "429

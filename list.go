@@ -151,8 +151,9 @@ func (q *Queue) listOf(list List) listing {
 // List returns the jobs in one of the queue's lists, in its order, with what a person wants to know
 // of each. It changes nothing: a job that has fallen due is shown as scheduled, and as due.
 //
-// A range of more than 500 jobs, or 50 with [DataBytes], is read in steps. Jobs that come or go
-// meanwhile may be missing from it, or be there twice. [Queue.Find] has no such gaps.
+// A range of more than 500 jobs, or 50 with [DataBytes], fewer if they have much data, is read in
+// steps. Jobs that come or go meanwhile may be missing from it, or be there twice. [Queue.Find] has no
+// such gaps.
 func (q *Queue) List(
 	ctx context.Context, list List, r Range, options ...ListOption,
 ) (Page[JobSummary], error) {
@@ -189,10 +190,11 @@ func (c *Client) ListTracked(
 	return c.summaries(ctx, listing{kind: listTracked}, r, options)
 }
 
-// How many jobs a script shows at most, without data and with it.
+// How many jobs a script shows at most, without data and with it, and how many a search finds with it.
 const (
 	shownAtOnce         = 500
 	shownWithDataAtOnce = 50
+	foundWithDataAtOnce = 10
 )
 
 // step returns how many jobs to ask a script for if limit more are wanted.
@@ -241,7 +243,8 @@ func (c *Client) summaries(
 		}
 		page.Total = part.Total
 		page.Items = append(page.Items, part.Items...)
-		if len(part.Items) < count || len(page.Items) == limit {
+		read := offset + len(page.Items)
+		if len(part.Items) == 0 || len(page.Items) == limit || read >= page.Total {
 			return page, nil
 		}
 	}

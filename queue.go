@@ -73,8 +73,8 @@ func (q *Queue) Put(
 // a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
 // again when their locks expire. A script pops at most 250 jobs, and 2 MiB of data that is larger than
-// 4 KiB, unless it is that of one job; then Pop runs it again. If that fails, it returns the jobs that
-// it has.
+// 4 KiB, unless it is that of one job, or fewer if they have long histories; then Pop runs it again.
+// If that fails, it returns the jobs that it has.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -106,25 +106,34 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 
 // Peek returns the next jobs without locking them. Jobs that are due become waiting. Pop may return
 // fewer: none of a paused queue, no more than max-concurrency allows, and none whose lock has
-// expired until its worker has had the grace period.
+// expired until its worker has had the grace period. A script reads at most 250 jobs, and 2 MiB of
+// data that is larger than 4 KiB, unless it is that of one job; then Peek runs it again, and may miss
+// jobs that come meanwhile.
 func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	if err := q.checkCount("peek", count); err != nil {
 		return nil, err
 	}
-	reply, err := q.client.run(ctx, "peek", "", q.name, strconv.Itoa(count), "beside")
-	if err != nil {
-		return nil, err
+	jobs, known := []*Job{}, map[string]bool{}
+	for cursor := ""; ; {
+		wanted := strconv.Itoa(count - len(jobs))
+		reply, err := q.client.run(ctx, "peek", "", q.name, wanted, "beside", cursor)
+		if err != nil {
+			return nil, err
+		}
+		some, next, err := q.client.decodeJobs("peek", reply)
+		if err != nil {
+			return nil, err
+		}
+		for _, job := range some {
+			if !known[job.JID] {
+				known[job.JID], jobs = true, append(jobs, job)
+			}
+		}
+		if next == "" || len(jobs) == count {
+			return jobs, nil
+		}
+		cursor = next
 	}
-	jobs, rest, err := q.client.decodeJobs("peek", reply)
-	if err != nil {
-		return nil, err
-	}
-	jids, err := restOf("peek", rest)
-	if err != nil {
-		return nil, err
-	}
-	later, err := q.client.Jobs(ctx, jids...)
-	return append(jobs, later...), err
 }
 
 // checkCount checks how many jobs are wanted.

@@ -83,22 +83,33 @@ const maxOverdue = 1000
 // registered, so that [Client.RunSchedule] can put its job.
 const maxScheduleSize = 64 << 10
 
+// schedulesAtOnce is how many schedules a script reads.
+const schedulesAtOnce = 100
+
 // Schedules returns the schedules that workers have registered, by ID, without their Data. A
-// schedule is registered when a worker starts, and stays until [Client.ForgetSchedule].
+// schedule is registered when a worker starts, and stays until [Client.ForgetSchedule]. It reads 100
+// in a step, or fewer if many workers follow them.
 func (c *Client) Schedules(ctx context.Context, r Range) (Page[ScheduleInfo], error) {
-	args, err := r.args("schedules")
+	offset, limit, err := r.bounds("schedules")
 	if err != nil {
 		return Page[ScheduleInfo]{}, err
 	}
-	reply, err := c.readSchedules(ctx, args...)
-	if err != nil {
-		return Page[ScheduleInfo]{}, err
+	page := Page[ScheduleInfo]{Items: []ScheduleInfo{}}
+	for {
+		read := len(page.Items)
+		n := min(limit-read, schedulesAtOnce)
+		reply, err := c.readSchedules(ctx, strconv.Itoa(offset+read), strconv.Itoa(n))
+		if err != nil {
+			return Page[ScheduleInfo]{}, err
+		}
+		page.Total = reply.Total.Int()
+		for i := range reply.Items {
+			page.Items = append(page.Items, reply.Items[i].info(reply.Now.Time()))
+		}
+		if len(reply.Items) == 0 || len(page.Items) == limit || offset+len(page.Items) >= page.Total {
+			return page, nil
+		}
 	}
-	page := Page[ScheduleInfo]{Items: make([]ScheduleInfo, len(reply.Items)), Total: reply.Total.Int()}
-	for i := range reply.Items {
-		page.Items[i] = reply.Items[i].info(reply.Now.Time())
-	}
-	return page, nil
 }
 
 // Schedule returns a schedule that workers have registered, or [ErrNotFound].

@@ -37,7 +37,7 @@ func (a *appetite) heard(jobs int) {
 	if time.Since(a.lostAt) < appetiteRest {
 		more = min(more, a.lost-1)
 	}
-	if a.most = max(a.most, more); a.most >= maxReserve {
+	if a.most = max(a.most, more); a.most >= reservedAtOnce {
 		a.most = 0
 	}
 }

@@ -28,8 +28,11 @@ const (
 	OrderShuffled Order = "shuffled"
 )
 
-// maxReserve is the maximum number of jobs that one call reserves, and of queues that it asks.
+// maxReserve is the maximum number of queues that one call asks, and of jobs that one asks for.
 const maxReserve = 1000
+
+// reservedAtOnce is how many jobs a script reserves.
+const reservedAtOnce = 250
 
 // A reservation holds the arguments of the next reserve: the queues, and parts of the last reply.
 type reservation struct {
@@ -70,8 +73,8 @@ func (r *reservation) args(worker string, count, ahead int, poll time.Duration) 
 	case OrderShuffled:
 		order, cursor = "shuffled", 1+rand.IntN(math.MaxInt32-1)
 	}
-	count = min(count, maxReserve)
-	more := strconv.Itoa(min(ahead, maxReserve-count))
+	count = min(count, reservedAtOnce)
+	more := strconv.Itoa(min(ahead, reservedAtOnce-count))
 	if r.polls {
 		more = "poll " + more
 	}

@@ -2,14 +2,15 @@
 -- order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, offset, count
+-- ARGV     NOW, jid [, the cursor of the last call or '']
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of those whose
---          failure was told to it; jids
+--          failure was told to it; with a cursor also cursor and jids: about 500 of those that it
+--          waits for, and a cursor, which is empty at the end
 -- Errors   Batch.status() when there is no such job, or it is not a batch
--- Cost     3 commands, 4 if the count is not 0
+-- Cost     3 commands, 4 with a cursor
 -- Repeat   safe
--- Needs    hmget scard sismember smembers time
+-- Needs    hmget scard sismember sscan time
 
 -- @include "lib/base.lua"
 -- @include "lib/batch.lua"
@@ -17,10 +18,10 @@
 -- @include "lib/deps.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
+-- @include "lib/scan.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
-local offset = whole('Batch.status', 'offset', ARGV[3])
-local count = whole('Batch.status', 'count', ARGV[4])
+local cursor = ARGV[3] and scan_cursor('Batch.status', ARGV[3])
 local job = call('hmget', job_key(jid), 'state', 'x:o')
 if not job[1] then
   reject('Batch.status', 'Job ' .. jid .. ' does not exist')
@@ -32,23 +33,15 @@ local dependencies = job_key(jid) .. '-dependencies'
 local open = call('sismember', dependencies, OPEN) == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 
--- The members that it waits for, in the range. Redis may change their order between two calls, so that
--- pages need another.
+-- Some of the members that it waits for, from the cursor on, as a part of the JSON.
 local function members()
-  local all = call('smembers', dependencies)
-  if offset > 0 or count < pending then
-    table.sort(all)
-  end
-  local found, seen = {}, 0
-  for _, other in ipairs(all) do
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', SCANNED), {}
+  for _, other in ipairs(found[2]) do
     if other ~= OPEN then
-      seen = seen + 1
-      if seen > offset and #found < count then
-        found[#found + 1] = other
-      end
+      jids[#jids + 1] = other
     end
   end
-  return found
+  return ',"cursor":' .. cjson.encode(next_part(found)) .. ',"jids":' .. array(jids)
 end
 
 local _, values = split_options(job[2])
@@ -57,4 +50,4 @@ local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. number_json(finite(own.n, 0)) .. ',"pending":' .. number_json(pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  (cursor and members() or '') .. '}'

@@ -4,7 +4,8 @@
 -- ARGV     NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text in the data
 --          list, name, bytes: as in list
 --          cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 1000; limit: when to stop, or 0
+--          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
+--          to search; limit: when to stop, or 0
 --          an empty klass, tag or text matches all
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
 --          of the list, and what list shows of those that were found

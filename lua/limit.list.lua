@@ -1,30 +1,25 @@
--- limit.list: the names of the limits that have a definition, in their order.
+-- limit.list: the limits that have a definition, in no order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, offset, count
--- Returns  an array: how many there are, and for count of them from offset on, the name and the
---          definition: concurrency, rate and per, separated by spaces
+-- ARGV     NOW, the cursor of the last call or ''
+-- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the name
+--          and the definition: concurrency, rate and per, separated by spaces
 -- Errors   Limits()
--- Cost     1 command; all definitions are read
+-- Cost     1 command
 -- Repeat   safe
--- Needs    hgetall
+-- Needs    hscan
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/scan.lua"
 
-local offset = whole('Limits', 'offset', ARGV[2] or 0)
-local count = whole('Limits', 'count', ARGV[3] or 25)
-local stored, all, found = call('hgetall', prefix .. 'x:limits'), {}, {}
+local cursor = scan_cursor('Limits', required('Limits', 'cursor', ARGV[2]))
+local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', SCANNED)
+local reply, stored = {next_part(found)}, found[2]
 for i = 1, #stored, 2 do
   if not string.find(stored[i], ' ', 1, true) then
-    found[stored[i]] = stored[i + 1]
-    all[#all + 1] = stored[i]
+    reply[#reply + 1] = stored[i]
+    reply[#reply + 1] = stored[i + 1]
   end
-end
-table.sort(all)
-local reply = {#all}
-for i = offset + 1, math.min(offset + count, #all) do
-  reply[#reply + 1] = all[i]
-  reply[#reply + 1] = found[all[i]]
 end
 return reply

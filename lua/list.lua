@@ -6,7 +6,8 @@
 --          list, and what is named: waiting, running, stalled, scheduled, depends, recurring, a queue;
 --          failed, a group; tagged, a tag; complete, tracked, nothing
 --          bytes: how much to show of the data of each, or 0
--- Returns  JSON {total, items}: jid, klass, queue, state, priority, tags, retries, remaining, worker,
+-- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data to
+--          show, but one if there is any: jid, klass, queue, state, priority, tags, retries, remaining, worker,
 --          since, expires, due, fell_due, failure, parked_by, interval, size, data
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
@@ -25,4 +26,4 @@ if count > MAX_SHOWN then
 end
 local list = open_list('List', ARGV[2], ARGV[3])
 local jids, scores = read_list(list, offset, count)
-return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes) .. '}'
+return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'

@@ -8,7 +8,7 @@
 -- Errors   none
 -- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers time zscore
+-- Needs    exists hdel hget hmget hstrlen lrange rpush smembers time zscore
 
 -- @include "lib/found.lua"
 

@@ -6,19 +6,20 @@
 --          first seen; 1 for all figures, or 0 for those of queues alone; and the queues of which
 --          the statistics of today are wanted
 -- Returns  an array: the time; how many queues there are; the names of those wanted, and the
---          max-concurrency of each; the names of paused queues; for each of those wanted that has
+--          max-concurrency of each; the names of those that are paused; for each of those wanted that has
 --          jobs, on end, its place from 1, waiting, running, stalled, scheduled, depends, recurring,
 --          and oldest in milliseconds; for each with statistics {name, retries, failed, failures,
 --          expired, wait, run}, the last two as fields and values; the keys that are damaged, whose
 --          figures are nil; and with more how many workers were seen lately, failure groups with
 --          their sizes, at most 1000, and limits, at most 100: the name, the definition, how many
---          slots are taken, how many jobs are parked
+--          slots are taken, how many jobs are parked; of more than some 1000 limits, the first by
+--          name of some that are always the same unless limits come or go
 -- Errors   Overview()
 -- Cost     7 commands; 1 a queue, 1 for each part that it has, 2 for each priority of the jobs that
 --          wait, 1 if some run, 1 if some are scheduled, up to 2 for what is due, and as latency if
 --          scores don't tell; 4 for statistics; with more also 4, 1 a failure group and 2 a limit
 -- Repeat   safe
--- Needs    exists hget hgetall hmget llen smembers time zcard zcount zrange zrevrange zrevrangebyscore
+-- Needs    exists hget hgetall hmget hscan llen smismember sscan time zcard zcount zrange zrevrange zrevrangebyscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -30,6 +31,9 @@
 
 local MAX_GROUPS = 1000
 local MAX_LISTED = 100
+
+-- How many limits are read.
+local MAX_LIMITS = 1000
 
 local damaged = {}
 
@@ -163,9 +167,16 @@ local function most_running(queues)
   return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
 end
 
-local function paused_queues()
-  local key = prefix .. 'paused_queues'
-  return sound(try('smembers', key), key) or none
+-- Those of some queues that are paused.
+local function paused_queues(queues)
+  local key, paused = prefix .. 'paused_queues', {}
+  local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+  for i = 1, #flags do
+    if flags[i] == 1 then
+      paused[#paused + 1] = queues[i]
+    end
+  end
+  return paused
 end
 
 -- The queues from offset on: those that are listed in queues, then those of x:queues.
@@ -205,9 +216,34 @@ local function workers_seen()
   return sound(try('zcount', workers, '(' .. exact(from), '+inf'), workers)
 end
 
+-- What a scan finds until there are as many items as are wanted, or all; or false if the key is
+-- damaged.
+local function scanned(scan, key, wanted) -- cold
+  local found, cursor = {}, '0'
+  repeat
+    local reply = sound(scan(key, cursor, wanted), key)
+    if not reply then
+      return false
+    end
+    cursor = reply[1]
+    for _, item in ipairs(reply[2]) do
+      found[#found + 1] = item
+    end
+  until cursor == '0' or #found >= wanted
+  return found
+end
+
+local function scan_set(key, cursor, count)
+  return try('sscan', key, cursor, 'COUNT', count)
+end
+
+local function scan_hash(key, cursor, count)
+  return try('hscan', key, cursor, 'COUNT', count)
+end
+
 local function group_sizes()
   local key = prefix .. 'failures'
-  local groups, found = sound(try('smembers', key), key), {}
+  local groups, found = scanned(scan_set, key, MAX_GROUPS), {}
   for i = 1, math.min(#(groups or none), MAX_GROUPS) do
     local group = prefix .. 'f:' .. groups[i]
     found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
@@ -217,7 +253,7 @@ end
 
 local function limit_figures()
   local key = prefix .. 'x:limits'
-  local stored, listed, defined = sound(try('hgetall', key), key), {}, {}
+  local stored, listed, defined = scanned(scan_hash, key, MAX_LIMITS), {}, {}
   for i = 1, #(stored or none), 2 do
     if not string.find(stored[i], ' ', 1, true) then
       listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -242,7 +278,7 @@ for i = 5, #ARGV do
 end
 local queues, total = queue_names(offset, count)
 local found = {
-  stamp, total, queues, most_running(queues), #queues > 0 and paused_queues() or none,
+  stamp, total, queues, most_running(queues), paused_queues(queues),
   all_figures(queues), {}, damaged,
 }
 for i = 5, #ARGV do

@@ -56,23 +56,32 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[DATA]
   local beside = data and #data >= LARGE_DATA and set_beside(job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[TIME] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
 
-local out, show = {}, timed and timed_json or popped_json
+-- How many jobs are taken before the length of their JSON is looked at: they may have long histories.
+local AT_ONCE = 50
+
+local out, show, at_once, is_left = {}, popped_json, count, false
 if timed then
-  most_bytes = MAX_LARGE
+  show, at_once, most_bytes = timed_json, AT_ONCE, MAX_LARGE
 end
 count = allowed(queue, settings, count)
 if count > 0 then
   settings.most = count
   local run
-  local jids = open_queue(queue, settings, count) -- lost jobs
+  local jids = open_queue(queue, settings, math.min(count, at_once)) -- lost jobs
+  is_left = settings.left or jids ~= none and at_once < count
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
-    local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    local more = within(math.min(count - #out, at_once))
+    if settings.stopped or large.text >= MAX_TEXT then
+      is_left = true
+      break
+    elseif more <= 0 then
       break
     end
     jids, run = best_of_work(call, queue, more), call
@@ -85,7 +94,7 @@ if met_limits then
   settle_limits()
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or settings.stopped then
-  return with_large(joined(out), settings.stopped and out[1] and 'more' or '')
+if large[1] or is_left then
+  return with_large(joined(out), is_left and out[1] and 'more' or '')
 end
 return joined(out)

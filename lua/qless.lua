@@ -84,7 +84,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
@@ -2087,6 +2087,14 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function children_with_room(queue, wanted, bytes)
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+end
 local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
@@ -2679,12 +2687,19 @@ local function lost_with_room(queue, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
-  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
-  bring_due(queue, recur, scheduled, wanted - #expired)
-  if room < wanted then
-    settings.stopped, dropped = true, 1000
+  local is_bounded, room = most_bytes < math.huge, wanted
+  if lost and is_bounded then
+    room = lost_with_room(queue, wanted)
   end
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
+  local missing = wanted - #expired
+  local brought = missing
+  if recur and is_bounded and missing > 0 then
+    brought = children_with_room(queue, missing, most_bytes)
+  end
+  bring_due(queue, recur, scheduled, brought)
+  settings.left = room < wanted
+    or brought < missing and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -3517,12 +3532,14 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[6]
   local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, at_once, is_left = {}, popped_json, count, false
 if timed then
-  most_bytes = 2097152
+  show, at_once, most_bytes = timed_json, 50, 2097152
 end
 repeat
   local queue, settings, wanted = queue, settings, count
@@ -3541,7 +3558,7 @@ if count > 0 then
   local run
   local jids
   repeat
-    local queue, settings, wanted = queue, settings, count
+    local queue, settings, wanted = queue, settings, math.min(count, at_once)
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
@@ -3552,6 +3569,7 @@ if count > 0 then
     end
     jids = none
   until true
+  is_left = settings.left or jids ~= none and at_once < count
   while jids do
     do
       local queue, jids, worker, settings, show, out, run = queue, jids, worker, settings, show, out, run
@@ -3743,8 +3761,11 @@ if count > 0 then
         until true
       end
     end
-    local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    local more = within(math.min(count - #out, at_once))
+    if settings.stopped or large.text >= 262144 then
+      is_left = true
+      break
+    elseif more <= 0 then
       break
     end
     jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
@@ -3757,8 +3778,8 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or settings.stopped then
-  return seldom1('with_large', joined(out), settings.stopped and out[1] and 'more' or '')
+if large[1] or is_left then
+  return seldom1('with_large', joined(out), is_left and out[1] and 'more' or '')
 end
 return joined(out)
 elseif command == 'put' then
@@ -13148,61 +13169,8 @@ local function finite(text, default)
   end
   return default
 end
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return amount
-end
 local none = {}
 local seldom1
-seldom1 = function(which, ...)
-if which == 'split_options' then
-local text = ...
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-elseif which == 'is_batch' then
-local stored = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  return stored and has_option(stored, 'b')
-end
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -13223,6 +13191,37 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+seldom1 = function(which, ...)
+if which == 'split_options' then
+local text = ...
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+elseif which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -13237,8 +13236,7 @@ do
   end
   jid = text
 end
-local offset = whole('Batch.status', 'offset', ARGV[3])
-local count = whole('Batch.status', 'count', ARGV[4])
+local cursor = ARGV[3] and seldom1('scan_cursor', 'Batch.status', ARGV[3])
 local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 if not job[1] then
   do
@@ -13255,20 +13253,13 @@ local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 local open = call('sismember', dependencies, 'x:open') == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 local function members()
-  local all = call('smembers', dependencies)
-  if offset > 0 or count < pending then
-    table.sort(all)
-  end
-  local found, seen = {}, 0
-  for _, other in ipairs(all) do
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+  for _, other in ipairs(found[2]) do
     if other ~= 'x:open' then
-      seen = seen + 1
-      if seen > offset and #found < count then
-        found[#found + 1] = other
-      end
+      jids[#jids + 1] = other
     end
   end
-  return found
+  return ',"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"jids":' .. array(jids)
 end
 local _, values = seldom1('split_options', job[2])
 local own = type(values.b) == 'table' and values.b or none
@@ -13276,7 +13267,7 @@ local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  (cursor and members() or '') .. '}'
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -15775,6 +15766,7 @@ end
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -16666,7 +16658,11 @@ local list, offset, jid, score = ...
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -16715,7 +16711,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
@@ -18270,6 +18266,18 @@ return report(actions[what](), ',"rest":' .. rest)
 elseif command == 'config.get' then
 local call = redis.call
 local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local unlisted = {
   ['backoff-initial-delay'] = 0,
   ['backoff-factor'] = 3,
@@ -18283,8 +18291,33 @@ local defaults = {
   ['jobs-history-count'] = 50000,
   ['jobs-history'] = 604800,
 }
+local function settings_from(cursor)
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function scan_cursor(area, cursor)
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+end
+local function next_part(reply)
+  return reply[1] == '0' and '' or reply[1]
+end
+  local found = call('hscan', prefix .. 'config', scan_cursor('Config.get', cursor), 'COUNT', 500)
+  local set, some = {}, found[2]
+  for i = 1, #some, 2 do
+    set[(i + 1) / 2] = cjson.encode(some[i]) .. ':' .. cjson.encode(some[i + 1])
+  end
+  return '{"cursor":' .. cjson.encode(next_part(found)) .. ',"settings":{' ..
+    table.concat(set, ',') .. '}}'
+end
 local key = ARGV[2]
-if key then
+if ARGV[3] == 'from' then
+  return settings_from(required('Config.get', 'cursor', ARGV[4]))
+elseif key then
   return call('hget', prefix .. 'config', key) or defaults[key] or unlisted[key]
 end
 local set = call('hgetall', prefix .. 'config')
@@ -22703,6 +22736,18 @@ return state
 elseif command == 'failed' then
 local call = redis.call
 local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local function integer(area, name, text)
   local value
   do
@@ -22734,19 +22779,44 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local seldom1
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
 local group = ARGV[2]
 local start = integer('Failed', 'start', ARGV[3] or 0)
 local limit = integer('Failed', 'limit', ARGV[4] or 25)
-if group then
+local function counts_of(groups)
+  local counts = {}
+  for i = 1, #groups do
+    counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+  end
+  return '{' .. table.concat(counts, ',') .. '}'
+end
+if ARGV[5] == 'from' then
+  local cursor = seldom1('scan_cursor', 'Failed', required('Failed', 'cursor', ARGV[6]))
+  local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+  return '{"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+elseif group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
   return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
 end
-local counts = {}
-for _, name in ipairs(call('smembers', prefix .. 'failures')) do
-  counts[#counts + 1] = cjson.encode(name) .. ':' .. call('llen', prefix .. 'f:' .. name)
-end
-return '{' .. table.concat(counts, ',') .. '}'
+return counts_of(call('smembers', prefix .. 'failures'))
 elseif command == 'failures' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -23133,6 +23203,7 @@ local seldom1
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 local function matches(filter, key, jid)
   if filter.jid and not string.find(jid, filter.jid, 1, true) then
     return false
@@ -23171,7 +23242,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
@@ -23274,7 +23345,11 @@ end
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -23327,9 +23402,12 @@ local key, bytes = ...
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])
@@ -27295,7 +27373,7 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -28944,56 +29022,44 @@ return reply
 elseif command == 'limit.list' then
 local call = redis.call
 local prefix = KEYS[1]
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return text
 end
-local offset = whole('Limits', 'offset', ARGV[2] or 0)
-local count = whole('Limits', 'count', ARGV[3] or 25)
-local stored, all, found = call('hgetall', prefix .. 'x:limits'), {}, {}
+local seldom1
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
+local cursor = seldom1('scan_cursor', 'Limits', required('Limits', 'cursor', ARGV[2]))
+local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
+local reply, stored = {seldom1('next_part', found)}, found[2]
 for i = 1, #stored, 2 do
   if not string.find(stored[i], ' ', 1, true) then
-    found[stored[i]] = stored[i + 1]
-    all[#all + 1] = stored[i]
+    reply[#reply + 1] = stored[i]
+    reply[#reply + 1] = stored[i + 1]
   end
-end
-table.sort(all)
-local reply = {#all}
-for i = offset + 1, math.min(offset + count, #all) do
-  reply[#reply + 1] = all[i]
-  reply[#reply + 1] = found[all[i]]
 end
 return reply
 elseif command == 'limit.set' then
@@ -29442,6 +29508,7 @@ local function parked_by(state, time, parked)
   local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
   return state == 'scheduled' and since == (time or '') and name or nil
 end
+local searched = 0
 local function job_summary(list, jid, score)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'state', 'priority', 'tags', 'retries',
     'remaining', 'worker', 'expires', 'time', 'failure', 'x:parked', 'scheduled', 'x:undelayed')
@@ -29521,7 +29588,11 @@ elseif which == 'shown_data' then
 local key, bytes = ...
 local function data_of(key)
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 end
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
@@ -29530,9 +29601,12 @@ end
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])
@@ -29563,7 +29637,7 @@ if count > 500 then
 end
 local list = open_list('List', ARGV[2], ARGV[3])
 local jids, scores = read_list(list, offset, count)
-return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes) .. '}'
+return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'
 elseif command == 'log' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -33438,7 +33512,7 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 seldom1 = function(which, ...)
 if which == 'readable' then
 local text = ...
@@ -33581,6 +33655,13 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
@@ -33600,28 +33681,33 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid, asks_due)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if not job[13] then
-    return
-  elseif not asks_due then
-    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
-  end
-  local state, more = job[14], seldom1('set_beside', job)
-  if state == 'scheduled' or state == 'depends' then
-    more = more .. seldom1('due_member', jid, job[2], state)
-  end
-  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
-end
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
-    if large.bytes >= 2097152 then
+    if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text
+    repeat
+      local run, jid, asks_due = try, jids[i], asks_due
+      local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+      if not job[13] then
+        text = nil
+        break
+      elseif not asks_due then
+        text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+        break
+      end
+      local state, more = job[14], seldom1('set_beside', job)
+      if state == 'scheduled' or state == 'depends' then
+        more = more .. seldom1('due_member', jid, job[2], state)
+      end
+      text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+    until true
+    found[#found + 1] = text
+    large.text = large.text + #(text or '')
   end
   return seldom1('with_large', joined(found), '')
 end
@@ -33766,9 +33852,7 @@ local function add_waiting(bands, queue)
   end
   return true
 end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
+local seldom1
 local damaged = {}
 local function sound(reply, key)
   if type(reply) == 'table' and reply.err then
@@ -33875,9 +33959,15 @@ local function most_running(queues)
   local config = prefix .. 'config'
   return #fields > 0 and sound(try('hmget', config, unpack(fields)), config) or none
 end
-local function paused_queues()
-  local key = prefix .. 'paused_queues'
-  return sound(try('smembers', key), key) or none
+local function paused_queues(queues)
+  local key, paused = prefix .. 'paused_queues', {}
+  local flags = #queues > 0 and sound(try('smismember', key, unpack(queues)), key) or none
+  for i = 1, #flags do
+    if flags[i] == 1 then
+      paused[#paused + 1] = queues[i]
+    end
+  end
+  return paused
 end
 local function day_figures(queue)
   local day = (now - now % 86400)
@@ -33897,9 +33987,35 @@ local function workers_seen()
   local from = now - finite(age, 86400)
   return sound(try('zcount', workers, '(' .. string.format('%.17g', from), '+inf'), workers)
 end
+seldom1 = function(which, ...)
+if which == 'limit_key' then
+local name, part = ...
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+elseif which == 'scanned' then
+local scan, key, wanted = ...
+  local found, cursor = {}, '0'
+  repeat
+    local reply = sound(scan(key, cursor, wanted), key)
+    if not reply then
+      return false
+    end
+    cursor = reply[1]
+    for _, item in ipairs(reply[2]) do
+      found[#found + 1] = item
+    end
+  until cursor == '0' or #found >= wanted
+  return found
+end
+end
+local function scan_set(key, cursor, count)
+  return try('sscan', key, cursor, 'COUNT', count)
+end
+local function scan_hash(key, cursor, count)
+  return try('hscan', key, cursor, 'COUNT', count)
+end
 local function group_sizes()
   local key = prefix .. 'failures'
-  local groups, found = sound(try('smembers', key), key), {}
+  local groups, found = seldom1('scanned', scan_set, key, 1000), {}
   for i = 1, math.min(#(groups or none), 1000) do
     local group = prefix .. 'f:' .. groups[i]
     found[2 * i - 1], found[2 * i] = groups[i], sound(try('llen', group), group)
@@ -33908,7 +34024,7 @@ local function group_sizes()
 end
 local function limit_figures()
   local key = prefix .. 'x:limits'
-  local stored, listed, defined = sound(try('hgetall', key), key), {}, {}
+  local stored, listed, defined = seldom1('scanned', scan_hash, key, 1000), {}, {}
   for i = 1, #(stored or none), 2 do
     if not string.find(stored[i], ' ', 1, true) then
       listed[#listed + 1], defined[stored[i]] = stored[i], stored[i + 1]
@@ -33919,7 +34035,7 @@ local function limit_figures()
   for i = 1, math.min(#listed, 100) do
     local name = listed[i]
     found[i] = {
-      name, defined[name], size_of(limit_key(name, 'held')), size_of(limit_key(name, 'wait')),
+      name, defined[name], size_of(seldom1('limit_key', name, 'held')), size_of(seldom1('limit_key', name, 'wait')),
     }
   end
   return stored and found
@@ -33963,7 +34079,7 @@ do
   queues, total = found, here + there
 end
 local found = {
-  stamp, total, queues, most_running(queues), #queues > 0 and paused_queues() or none,
+  stamp, total, queues, most_running(queues), paused_queues(queues),
   all_figures(queues), {}, damaged,
 }
 for i = 5, #ARGV do
@@ -34015,12 +34131,6 @@ local function finite(text, default)
   return default
 end
 local seldom1
-local function array(list)
-  if #list == 0 then
-    return '{}'
-  end
-  return cjson.encode(list)
-end
 local function joined(texts)
   if #texts == 0 then
     return '{}'
@@ -34031,7 +34141,57 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local none = {}
+local function whole(area, name, text)
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return amount
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -34122,7 +34282,69 @@ local function job_json(job, tracked, more, newest)
     ',"history":' .. history .. relations ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
+local function open_list(area, kind, name)
+  local key
+  repeat
+    local area, kind, name = area, kind, name
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
+      break
+    elseif kind == 'failed' then
+      key = prefix .. 'f:' .. named(area, 'group', name)
+      break
+    elseif kind == 'tagged' then
+      key = prefix .. 't:' .. named(area, 'tag', name)
+      break
+    elseif kind == 'complete' then
+      key = prefix .. 'completed'
+      break
+    elseif kind == 'tracked' then
+      key = prefix .. 'tracked'
+      break
+    end
+    do
+      local area, message = area, 'Unknown list "' .. tostring(kind) .. '"'
+      error(area .. '(): ' .. message)
+    end
+    key = nil
+  until true
+  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+  if kind == 'failed' then
+    list.total = call('llen', key)
+  elseif kind == 'running' then
+    list.from = call('zcount', key, '-inf', '(' .. stamp)
+    list.total = call('zcount', key, stamp, '+inf')
+  elseif kind == 'stalled' then
+    list.total = call('zcount', key, '-inf', stamp)
+  else
+    list.total = call('zcard', key)
+  end
+  return list
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
 seldom1 = function(which, ...)
 if which == 'may_write' then
 local key = ...
@@ -34204,6 +34426,12 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '{}'
+  end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -34265,12 +34493,27 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
     return text
   end
   return {text, rest, unpack(large)}
+elseif which == 'children_with_room' then
+local queue, wanted, bytes = ...
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
 local function list_of(text)
@@ -34582,6 +34825,56 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+elseif which == 'after_cursor' then
+local area, list, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+elseif which == 'cursor_at' then
+local list, offset, jid, score = ...
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
 end
 end
 local queue
@@ -34598,80 +34891,111 @@ do
   end
   queue = text
 end
-local count
-do
-  local area, name, text = 'Peek', 'count', ARGV[3]
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
+local count = whole('Peek', 'count', ARGV[3])
+local beside = ARGV[4] == 'beside'
+local out, passed = {}, 0
+local function show(key, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    passed = passed + 1
+  elseif job[13] then
+    local text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
+    out[#out + 1], large.text = text, large.text + #text
+  elseif seldom1('may_write', key) then
+    return 1 - call('zrem', key, jid)
   end
-  if amount < 0 then
+  return 1
+end
+local function show_some(key, jids)
+  local kept = 0
+  for _, jid in ipairs(jids) do
+    kept = kept + show(key, jid)
+  end
+  return kept
+end
+local room, looked = math.min(count, 250), 0
+local function show_from(list, cursor, most)
+  local offset = seldom1('after_cursor', 'Peek', list, cursor)
+  list.total = math.min(list.total, offset + most)
+  while #out < room and looked < 500 do
+    local wanted = math.min(room - #out, 500 - looked)
+    local jids, scores = read_list(list, offset, wanted)
+    for i, jid in ipairs(jids) do
+      if not seldom1('has_room', jid) then
+        return cursor
+      end
+      local kept = show(list.key, jid)
+      offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+      cursor = seldom1('cursor_at', list, offset, jid, scores[i])
+    end
+    if #jids < wanted then
+      return nil
+    end
+  end
+  return cursor
+end
+local function bring_some(work, moved)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  local wanted = count - #out - moved
+  local some = math.min(wanted, room - #out)
+  if not (recur or scheduled) or some <= 0 then
+    return nil
+  elseif recur then
+    some = seldom1('children_with_room', queue, some, 2097152)
+  end
+  seldom1('bring_due', queue, recur, scheduled, some)
+  work.total = call('zcard', work.key)
+  local is_left = some < wanted and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
+  return is_left and seldom1('may_write', work.key) and moved + some or nil
+end
+local function peek_from(cursor)
+  local part, place = string.match(cursor, '^([ldw])(.*)$')
+  if not part and cursor ~= '' then
     do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = 'Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
-end
-local beside = ARGV[4] == 'beside'
-local out, rest = {}, {}
-local passed = 0
-local function show(key, jids)
-  local dropped = 0
-  for _, jid in ipairs(jids) do
-    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
-    if job == none then
-      rest[#rest + 1] = jid
-    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
-      passed = passed + 1
-    elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
-    elseif seldom1('may_write', key) then
-      dropped = dropped + call('zrem', key, jid)
+  local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
+  local work = open_list('Peek', 'waiting', queue)
+  if not part or part == 'l' then
+    local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
+    if after then
+      return 'l' .. after
     end
   end
-  return #jids - dropped
-end
-local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-call('zcard', work)
-show(locks, lost)
-if recur or scheduled then
-  seldom1('bring_due', queue, recur, scheduled, count - #out)
-end
-local shown = 0
-while #out + #rest < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
-  if #jids == 0 then
-    break
+  if part ~= 'w' then
+    moved, place = bring_some(work, moved), ''
+    if moved then
+      return string.format('d%d', moved)
+    end
   end
-  shown = shown + show(work, jids)
+  local after = show_from(work, place, math.huge)
+  return after and 'w' .. after or ''
 end
-return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
+if beside then
+  local cursor = peek_from(ARGV[5] or '')
+  return seldom1('with_large', joined(out), cursor)
+end
+do
+  local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
+  local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  call('zcard', work)
+  show_some(locks, lost)
+  if recur or scheduled then
+    seldom1('bring_due', queue, recur, scheduled, count - #out)
+  end
+  local shown = 0
+  while #out < count and passed < 1000 do
+    local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+    if #jids == 0 then
+      break
+    end
+    shown = shown + show_some(work, jids)
+  end
+end
+return joined(out)
 elseif command == 'popByJid' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -49486,6 +49810,14 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function children_with_room(queue, wanted, bytes)
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+end
 local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
@@ -49511,13 +49843,23 @@ local function lost_with_room(queue, wanted)
   end
   return wanted
 end
+local function missing(n)
+  return math.max(0, limit - n)
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
-  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
-  bring_due(queue, recur, scheduled, wanted - #expired)
-  if room < wanted then
-    settings.stopped, dropped = true, 1000
+  local is_bounded, room = most_bytes < math.huge, wanted
+  if lost and is_bounded then
+    room = lost_with_room(queue, wanted)
   end
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
+  local missing = wanted - #expired
+  local brought = missing
+  if recur and is_bounded and missing > 0 then
+    brought = children_with_room(queue, missing, most_bytes)
+  end
+  bring_due(queue, recur, scheduled, brought)
+  settings.left = room < wanted
+    or brought < missing and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -50619,6 +50961,9 @@ local function open_one(i, n)
     end
     expired = none
   until true
+  if settings[i].left then
+    settings.left = true
+  end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1
   end
@@ -51251,6 +51596,9 @@ if several and #out < count and string.find(marks, '1', 1, true) then
       seldom4('take_round_robin', out)
     end
   end
+end
+if settings.left then
+  dropped = 1000
 end
 if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
   dropped = 1000
@@ -55383,10 +55731,12 @@ end
 local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
 }
+local shown = 0
 local function item(id, fields)
   local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
   local followers = try('hgetall', prefix .. 'x:follow:' .. id)
   local due = try('hget', prefix .. 'x:schedules', id)
+  shown = shown + #followers / 2
   return cjson.encode({
     id = id,
     due = type(due) == 'string' and due,
@@ -55408,6 +55758,9 @@ elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', AR
 end
 local items = {}
 for i = 1, #ids do
+  if shown >= 1000 then
+    break
+  end
   items[i] = item(ids[i], FIELDS)
 end
 return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. joined(items) .. '}'
@@ -58782,11 +59135,13 @@ elseif action == 'top' then
   local offset = integer('Tag', 'offset', ARGV[3] or 0)
   local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
-  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
-    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+    local total = call('zcount', key, 2, '+inf')
+    local last = math.min(offset + count, total) - 1
+    local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+    return '{"total":' .. total .. ',"tags":' .. array(tags) .. '}'
   end
-  return tags
+  return array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
 end
 do
   local area, message = 'Tag', 'First argument must be "add", "remove", "get" or "top"'
@@ -63798,22 +64153,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local far = string.format('%.17g', (now + 8640000))
-local function forget(old)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-  if may_write(prefix .. 'workers') then
-    for _, worker in ipairs(old) do
-      call('del', prefix .. 'w:' .. worker .. ':jobs')
-    end
-    each_slice(call, 'zrem', prefix .. 'workers', old)
-  end
-end
+local seldom1
 local function held(worker, jids)
   if ARGV[3] ~= 'held' then
     return jids
@@ -63832,6 +64172,113 @@ local function registered(worker)
   local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
   return seen and seen > now - 150 and text or nil
 end
+seldom1 = function(which, ...)
+if which == 'forget' then
+local old = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
+    end
+    each_slice(call, 'zrem', prefix .. 'workers', old)
+  end
+elseif which == 'jobs_from' then
+local worker, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function read_from(key, cursor)
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  return some, scores, next_cursor
+end
+  local jids, scores, next_cursor = read_from(prefix .. 'w:' .. worker .. ':jobs', cursor)
+  local jobs, stalled = {}, {}
+  for i, jid in ipairs(jids) do
+    local part = finite(scores[i], far) > now and jobs or stalled
+    part[#part + 1] = jid
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. array(held(worker, jobs)) ..
+    ',"stalled":' .. array(held(worker, stalled)) .. '}'
+end
+end
 local worker = ARGV[2]
 if worker == '' then
   worker = nil
@@ -63845,10 +64292,12 @@ do
   local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
-    forget(old)
+    seldom1('forget', old)
   end
 end
-if worker then
+if worker and ARGV[3] == 'held' and ARGV[4] then
+  return seldom1('jobs_from', worker, ARGV[4])
+elseif worker then
   local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
@@ -63942,13 +64391,16 @@ local function cursor_at(list, offset, jid, score)
   end
   return score .. ' ' .. jid
 end
-  local key = prefix .. 'workers'
+local function read_from(key, cursor)
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
   local offset, next_cursor = after_cursor('Workers', list, cursor), ''
   local some, scores = read_list(list, offset, 500)
   if #some == 500 then
     next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
   end
+  return some, scores, next_cursor
+end
+  local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
   for i = 1, #some do
     some[i] = counts(some[i])
   end

@@ -439,6 +439,9 @@ local function open_one(i, n)
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
   local expired = open_queue(queue, settings[i], wanted)
+  if settings[i].left then
+    settings.left = true
+  end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1 -- what becomes of lost jobs may have filled others
   end
@@ -792,6 +795,9 @@ local news = #found_empty
 if several and #out < count and string.find(marks, '1', 1, true) then
   chosen = '1'
   take_all(out) -- before the worker becomes idle
+end
+if settings.left then
+  dropped = MAX_DROPPED
 end
 if met_limits and (settle_limits() > 0 or parked > 0 and is_left_due()) then
   dropped = MAX_DROPPED -- there may be more

@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, then an id, or the offset and the limit of a list
--- Returns  JSON {now, total, items}, where an item is {id, due, followers, fields}: when it was last
+-- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
+--          one if there is any, where an item is {id, due, followers, fields}: when it was last
 --          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,
 --          since, seen, last, jid, missed and, of a single one, only, data and pairs
 -- Errors   Schedules()
@@ -20,10 +21,15 @@ local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
 }
 
+-- How many followers a list shows, and how many it has shown.
+local MAX_FOLLOWERS = 1000
+local shown = 0
+
 local function item(id, fields)
   local read = try('hmget', schedule_key(id), unpack(fields))
   local followers = try('hgetall', follow_key(id))
   local due = try('hget', prefix .. 'x:schedules', id)
+  shown = shown + #followers / 2
   return cjson.encode({
     id = id,
     due = type(due) == 'string' and due,
@@ -46,6 +52,9 @@ elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', AR
 end
 local items = {}
 for i = 1, #ids do
+  if shown >= MAX_FOLLOWERS then
+    break
+  end
   items[i] = item(ids[i], FIELDS)
 end
 return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. joined(items) .. '}'

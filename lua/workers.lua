@@ -1,18 +1,19 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered' or '' [, cursor]]: the range
---          of the list that is wanted, negative ones counted from its end, '' for all; or the cursor
---          of the last call, or ''
+-- ARGV     NOW, [worker [, 'held' [, cursor]]], or '', first, last [, 'registered' or '' [, cursor]]: the
+--          range of the list that is wanted, negative ones counted from its end, '' for all; cursor:
+--          that of the last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
 --          text registered of those that have registered: SEEN|STARTED|JSON;
 --          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
 --          is empty at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
---          another worker has it; with 'held' it does not
+--          another worker has it; with 'held' it does not; with a cursor JSON {cursor, jobs,
+--          stalled} of at most 500, the locks that end first before the others
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 with 'registered': all at once take 4 us each; removes at most 1000 that were not
---          seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 with 'registered', 1 for each job with 'held': all workers at
+--          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
 -- Repeat   safe
 -- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
@@ -26,7 +27,7 @@
 -- @include "lib/registry.lua"
 -- @include "lib/settings.lua"
 
--- How many workers a call reads from a cursor on.
+-- How many workers, or jobs of one, a call reads from a cursor on.
 local MAX_READ = 500
 
 -- Later than any lock ends: 100 days from now.
@@ -71,6 +72,31 @@ local function registered(worker)
   return seen and seen > now - REGISTERED and text or nil
 end
 
+-- Some of the members of a sorted set, those with the lowest scores first, from a cursor on, their
+-- scores, and the cursor of the next ones. A member whose score rises meanwhile comes again, so that
+-- none is missed.
+local function read_from(key, cursor) -- cold
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, MAX_READ)
+  if #some == MAX_READ then
+    next_cursor = cursor_at(list, offset + MAX_READ - 1, some[MAX_READ], scores[MAX_READ])
+  end
+  return some, scores, next_cursor
+end
+
+-- The jobs of a worker from a cursor on, those whose locks end first before the others.
+local function jobs_from(worker, cursor) -- cold
+  local jids, scores, next_cursor = read_from(worker_key(worker), cursor)
+  local jobs, stalled = {}, {}
+  for i, jid in ipairs(jids) do
+    local part = finite(scores[i], far) > now and jobs or stalled
+    part[#part + 1] = jid
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. array(held(worker, jobs)) ..
+    ',"stalled":' .. array(held(worker, stalled)) .. '}'
+end
+
 -- Whether there is an argument i. Clients in PHP send empty ones in place of those they leave out.
 local function given(i)
   return ARGV[i] and ARGV[i] ~= ''
@@ -86,7 +112,9 @@ if not worker then
   last = given(4) and integer('Workers', 'last', ARGV[4]) or last
 end
 forget_old()
-if worker then
+if worker and ARGV[3] == 'held' and ARGV[4] then
+  return jobs_from(worker, ARGV[4])
+elseif worker then
   local key = worker_key(worker)
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
@@ -103,16 +131,9 @@ local function counts(name)
   })
 end
 
--- Some of the workers, those not seen for longest first, from a cursor on. A worker that is seen
--- meanwhile comes again, so that none is missed.
+-- Some of the workers, those not seen for longest first, from a cursor on.
 local function counts_from(cursor) -- cold
-  local key = prefix .. 'workers'
-  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
-  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
-  local some, scores = read_list(list, offset, MAX_READ)
-  if #some == MAX_READ then
-    next_cursor = cursor_at(list, offset + MAX_READ - 1, some[MAX_READ], scores[MAX_READ])
-  end
+  local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
   for i = 1, #some do
     some[i] = counts(some[i])
   end

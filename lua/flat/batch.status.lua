@@ -2,14 +2,15 @@
 -- order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, offset, count
+-- ARGV     NOW, jid [, the cursor of the last call or '']
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of those whose
---          failure was told to it; jids
+--          failure was told to it; with a cursor also cursor and jids: about 500 of those that it
+--          waits for, and a cursor, which is empty at the end
 -- Errors   Batch.status() when there is no such job, or it is not a batch
--- Cost     3 commands, 4 if the count is not 0
+-- Cost     3 commands, 4 with a cursor
 -- Repeat   safe
--- Needs    hmget scard sismember smembers time
+-- Needs    hmget scard sismember sscan time
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -21,64 +22,12 @@ local function finite(text, default)
   return default
 end
 
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
-      error(area .. '(): ' .. message)
-    end
-  end
-  return amount
-end
 local none = {}
 
 local seldom1
 
 
-seldom1 = function(which, ...)
-if which == 'split_options' then
-local text = ...
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-elseif which == 'is_batch' then
-local stored = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-  return stored and has_option(stored, 'b')
-end
-end
+
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -108,6 +57,39 @@ local function array(list)
   return cjson.encode(list)
 end
 
+
+seldom1 = function(which, ...)
+if which == 'split_options' then
+local text = ...
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+elseif which == 'is_batch' then
+local stored = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+  return stored and has_option(stored, 'b')
+elseif which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
+
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -122,8 +104,7 @@ do
   end
   jid = text
 end
-local offset = whole('Batch.status', 'offset', ARGV[3])
-local count = whole('Batch.status', 'count', ARGV[4])
+local cursor = ARGV[3] and seldom1('scan_cursor', 'Batch.status', ARGV[3])
 local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
 if not job[1] then
   do
@@ -140,20 +121,13 @@ local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
 local open = call('sismember', dependencies, 'x:open') == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 local function members()
-  local all = call('smembers', dependencies)
-  if offset > 0 or count < pending then
-    table.sort(all)
-  end
-  local found, seen = {}, 0
-  for _, other in ipairs(all) do
+  local found, jids = call('sscan', dependencies, cursor, 'COUNT', 500), {}
+  for _, other in ipairs(found[2]) do
     if other ~= 'x:open' then
-      seen = seen + 1
-      if seen > offset and #found < count then
-        found[#found + 1] = other
-      end
+      jids[#jids + 1] = other
     end
   end
-  return found
+  return ',"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"jids":' .. array(jids)
 end
 local _, values = seldom1('split_options', job[2])
 local own = type(values.b) == 'table' and values.b or none
@@ -161,5 +135,5 @@ local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  (cursor and members() or '') .. '}'
 

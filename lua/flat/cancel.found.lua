@@ -376,6 +376,7 @@ end
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 
 seldom1 = function(which, ...)
 if which == 'wake' then
@@ -1268,7 +1269,11 @@ local list, offset, jid, score = ...
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -1317,7 +1322,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end

@@ -1,16 +1,29 @@
 -- failed: how many jobs failed by group, or the jobs of a group, newest failure first.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [group [, start, limit]]
--- Returns  JSON {group: count}, or JSON {total, jobs} with jids
+-- ARGV     NOW, [group [, start, limit]], or '', 0, 0, 'from', the cursor of the last call or ''
+-- Returns  JSON {group: count}, or JSON {total, jobs} with jids;
+--          from: JSON {cursor, groups} of about 500 groups, and a cursor, which is empty at the end
 -- Errors   Failed()
 -- Cost     1 command and one a group
 -- Repeat   safe
--- Needs    llen lrange smembers
+-- Needs    llen lrange smembers sscan
 
 local call = redis.call
 local prefix = KEYS[1]
 
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local function integer(area, name, text)
   local value
   do
@@ -46,17 +59,44 @@ local function array(list)
   return cjson.encode(list)
 end
 
+local seldom1
+
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
+
 local group = ARGV[2]
 local start = integer('Failed', 'start', ARGV[3] or 0)
 local limit = integer('Failed', 'limit', ARGV[4] or 25)
-if group then
+local function counts_of(groups)
+  local counts = {}
+  for i = 1, #groups do
+    counts[i] = cjson.encode(groups[i]) .. ':' .. call('llen', prefix .. 'f:' .. groups[i])
+  end
+  return '{' .. table.concat(counts, ',') .. '}'
+end
+if ARGV[5] == 'from' then
+  local cursor = seldom1('scan_cursor', 'Failed', required('Failed', 'cursor', ARGV[6]))
+  local found = call('sscan', prefix .. 'failures', cursor, 'COUNT', 500)
+  return '{"cursor":' .. cjson.encode(seldom1('next_part', found)) .. ',"groups":' .. counts_of(found[2]) .. '}'
+elseif group then
   local key = prefix .. 'f:' .. group
   local jids = call('lrange', key, start, start + limit - 1)
   return '{"total":' .. call('llen', key) .. ',"jobs":' .. array(jids) .. '}'
 end
-local counts = {}
-for _, name in ipairs(call('smembers', prefix .. 'failures')) do
-  counts[#counts + 1] = cjson.encode(name) .. ':' .. call('llen', prefix .. 'f:' .. name)
-end
-return '{' .. table.concat(counts, ',') .. '}'
+return counts_of(call('smembers', prefix .. 'failures'))
 

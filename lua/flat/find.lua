@@ -4,7 +4,8 @@
 -- ARGV     NOW, list, name, cursor, count, limit, bytes, klass, tag, text in the jid, text in the data
 --          list, name, bytes: as in list
 --          cursor: what the last call returned, or ''
---          count: how many jobs to look at, at most 1000; limit: when to stop, or 0
+--          count: how many jobs to look at, at most 1000, fewer if they have more than 2 MiB of data
+--          to search; limit: when to stop, or 0
 --          an empty klass, tag or text matches all
 -- Returns  JSON {looked, cursor, items}: how many were looked at, a cursor, which is empty at the end
 --          of the list, and what list shows of those that were found
@@ -147,6 +148,7 @@ local seldom1
 local function not_empty(text)
   return text and text ~= '' and text or nil
 end
+local searched = 0
 
 
 local function matches(filter, key, jid)
@@ -187,7 +189,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, (list.kind ~= 'failed' and call('zscore', list.key, jid))
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= 2097152 then
       return found, theirs, i, seldom1('cursor_at', list, offset + i - 1, jid, (list.kind ~= 'failed' and call('zscore', list.key, jid)))
     end
   end
@@ -299,7 +301,11 @@ end
 elseif which == 'data_of' then
 local key = ...
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 elseif which == 'has_name' then
 local list, name = ...
   for i = 1, #list do
@@ -352,9 +358,12 @@ local key, bytes = ...
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])

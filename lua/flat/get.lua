@@ -155,7 +155,7 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 
 
 

@@ -1,68 +1,58 @@
--- limit.list: the names of the limits that have a definition, in their order.
+-- limit.list: the limits that have a definition, in no order.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, offset, count
--- Returns  an array: how many there are, and for count of them from offset on, the name and the
---          definition: concurrency, rate and per, separated by spaces
+-- ARGV     NOW, the cursor of the last call or ''
+-- Returns  an array: a cursor, which is empty at the end, and for each of about 500 limits the name
+--          and the definition: concurrency, rate and per, separated by spaces
 -- Errors   Limits()
--- Cost     1 command; all definitions are read
+-- Cost     1 command
 -- Repeat   safe
--- Needs    hgetall
+-- Needs    hscan
 
 local call = redis.call
 local prefix = KEYS[1]
 
-local function whole(area, name, text)
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
     do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
-  end
-  if amount < 0 then
-    do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return text
 end
 
-local offset = whole('Limits', 'offset', ARGV[2] or 0)
-local count = whole('Limits', 'count', ARGV[3] or 25)
-local stored, all, found = call('hgetall', prefix .. 'x:limits'), {}, {}
+local seldom1
+
+seldom1 = function(which, ...)
+if which == 'scan_cursor' then
+local area, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+elseif which == 'next_part' then
+local reply = ...
+  return reply[1] == '0' and '' or reply[1]
+end
+end
+
+local cursor = seldom1('scan_cursor', 'Limits', required('Limits', 'cursor', ARGV[2]))
+local found = call('hscan', prefix .. 'x:limits', cursor, 'COUNT', 500)
+local reply, stored = {seldom1('next_part', found)}, found[2]
 for i = 1, #stored, 2 do
   if not string.find(stored[i], ' ', 1, true) then
-    found[stored[i]] = stored[i + 1]
-    all[#all + 1] = stored[i]
+    reply[#reply + 1] = stored[i]
+    reply[#reply + 1] = stored[i + 1]
   end
-end
-table.sort(all)
-local reply = {#all}
-for i = offset + 1, math.min(offset + count, #all) do
-  reply[#reply + 1] = all[i]
-  reply[#reply + 1] = found[all[i]]
 end
 return reply
 

@@ -6,7 +6,8 @@
 --          list, and what is named: waiting, running, stalled, scheduled, depends, recurring, a queue;
 --          failed, a group; tagged, a tag; complete, tracked, nothing
 --          bytes: how much to show of the data of each, or 0
--- Returns  JSON {total, items}: jid, klass, queue, state, priority, tags, retries, remaining, worker,
+-- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data to
+--          show, but one if there is any: jid, klass, queue, state, priority, tags, retries, remaining, worker,
 --          since, expires, due, fell_due, failure, parked_by, interval, size, data
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
@@ -169,6 +170,7 @@ local function parked_by(state, time, parked)
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 
+local searched = 0
 
 
 
@@ -252,7 +254,11 @@ elseif which == 'shown_data' then
 local key, bytes = ...
 local function data_of(key)
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= 262144 and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > 262144 then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 end
   local data = data_of(key)
   if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
@@ -261,9 +267,12 @@ end
   return string.sub(data, 1, bytes)
 end
 end
-local function summaries(list, jids, scores, bytes)
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= 2097152 then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and (prefix .. 'r:' .. jid) or (prefix .. 'j:' .. jid)
     local job = recurs and seldom1('recurring_summary', jid, scores[i]) or job_summary(list, jid, scores[i])
@@ -295,5 +304,5 @@ if count > 500 then
 end
 local list = open_list('List', ARGV[2], ARGV[3])
 local jids, scores = read_list(list, offset, count)
-return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes) .. '}'
+return '{"total":' .. list.total .. ',"items":' .. summaries(list, jids, scores, bytes, true) .. '}'
 

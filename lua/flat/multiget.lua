@@ -8,7 +8,7 @@
 -- Errors   none
 -- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers time zscore
+-- Needs    exists hdel hget hmget hstrlen lrange rpush smembers time zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -146,7 +146,8 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
+
 
 
 
@@ -292,6 +293,13 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
@@ -311,29 +319,34 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid, asks_due)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if not job[13] then
-    return
-  elseif not asks_due then
-    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
-  end
-  local state, more = job[14], seldom1('set_beside', job)
-  if state == 'scheduled' or state == 'depends' then
-    more = more .. seldom1('due_member', jid, job[2], state)
-  end
-  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
-end
 
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
   for i = first, #jids do
-    if large.bytes >= 2097152 then
+    if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text
+    repeat
+      local run, jid, asks_due = try, jids[i], asks_due
+      local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+      if not job[13] then
+        text = nil
+        break
+      elseif not asks_due then
+        text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+        break
+      end
+      local state, more = job[14], seldom1('set_beside', job)
+      if state == 'scheduled' or state == 'depends' then
+        more = more .. seldom1('due_member', jid, job[2], state)
+      end
+      text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+    until true
+    found[#found + 1] = text
+    large.text = large.text + #(text or '')
   end
   return seldom1('with_large', joined(found), '')
 end

@@ -1,14 +1,19 @@
 -- peek: the jobs that a pop would return, without locking them. Moves due jobs into work.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue, count [, 'beside']
+-- ARGV     NOW, queue, count [, 'beside', cursor]: that of the last call, or ''
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000; with beside and large data an array, as multiget with x:due
+--          over about 1000;
+--          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of large
+--          data go, of a cursor, which is empty at the end, and of the large data. There may be fewer
+--          jobs than wanted, or none, before the end
 -- Errors   Queue(), Peek()
--- Cost     4 commands, 4 for each job
+-- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
+--          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush smembers time
---          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
+--          smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -25,12 +30,6 @@ local seldom1
 
 
 
-local function array(list)
-  if #list == 0 then
-    return '[]'
-  end
-  return cjson.encode(list)
-end
 local function joined(texts)
   if #texts == 0 then
     return '[]'
@@ -47,7 +46,57 @@ end
 
 
 
-local none = {}
+local function whole(area, name, text)
+  local amount
+  do
+    local area, name, text = area, name, text
+    local value
+    do
+      local area, name, text = area, name, text
+      local n = tonumber(text)
+      if not n or n - n ~= 0 then
+        local words = {
+          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
+          Priority = 'missing or not', Stats = 'missing or not',
+        }
+        do
+          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
+          error(area .. '(): ' .. message)
+        end
+      end
+      value = n
+    end
+    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
+      do
+        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
+        error(area .. '(): ' .. message)
+      end
+    end
+    amount = value
+  end
+  if amount < 0 then
+    do
+      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      error(area .. '(): ' .. message)
+    end
+  end
+  return amount
+end
+local function named(area, name, text)
+  do
+    local area, name, text = area, name, text ~= '' and text
+    if not text then
+      local words = {
+        Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+      }
+      do
+        local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+        error(area .. '(): ' .. message)
+      end
+    end
+    return text
+  end
+end
 
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -148,7 +197,7 @@ local function job_json(job, tracked, more, newest)
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 
 
 
@@ -157,6 +206,73 @@ local large = {bytes = 0}
 
 
 
+
+
+
+
+
+local function open_list(area, kind, name)
+  local key
+  repeat
+    local area, kind, name = area, kind, name
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
+      break
+    elseif kind == 'failed' then
+      key = prefix .. 'f:' .. named(area, 'group', name)
+      break
+    elseif kind == 'tagged' then
+      key = prefix .. 't:' .. named(area, 'tag', name)
+      break
+    elseif kind == 'complete' then
+      key = prefix .. 'completed'
+      break
+    elseif kind == 'tracked' then
+      key = prefix .. 'tracked'
+      break
+    end
+    do
+      local area, message = area, 'Unknown list "' .. tostring(kind) .. '"'
+      error(area .. '(): ' .. message)
+    end
+    key = nil
+  until true
+  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+  if kind == 'failed' then
+    list.total = call('llen', key)
+  elseif kind == 'running' then
+    list.from = call('zcount', key, '-inf', '(' .. stamp)
+    list.total = call('zcount', key, stamp, '+inf')
+  elseif kind == 'stalled' then
+    list.total = call('zcount', key, '-inf', stamp)
+  else
+    list.total = call('zcard', key)
+  end
+  return list
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
 
 seldom1 = function(which, ...)
 if which == 'may_write' then
@@ -239,6 +355,12 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local dependents, dependencies = ...
+local function array(list)
+  if #list == 0 then
+    return '[]'
+  end
+  return cjson.encode(list)
+end
   return ',"dependents":' .. array(try('smembers', dependents)) ..
     ',"dependencies":' .. array(try('smembers', dependencies))
 elseif which == 'extra_members' then
@@ -300,12 +422,27 @@ local job = ...
   large[#large + 1] = data
   large.bytes, job[6] = large.bytes + #data, ''
   return ',"beside":' .. #large
+elseif which == 'has_room' then
+local jid = ...
+  if large.text >= 262144 then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', prefix .. 'j:' .. jid, 'data')
+  return type(size) ~= 'number' or size < 4096 or large.bytes + size <= 2097152
 elseif which == 'with_large' then
 local text, rest = ...
   if #large == 0 and rest == '' then
     return text
   end
   return {text, rest, unpack(large)}
+elseif which == 'children_with_room' then
+local queue, wanted, bytes = ...
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
 elseif which == 'bring_due' then
 local queue, recur, scheduled, limit = ...
 local function list_of(text)
@@ -611,6 +748,56 @@ local function end_of_life(jid, stored, state, since)
   return ends
 end
   return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+elseif which == 'after_cursor' then
+local area, list, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+elseif which == 'cursor_at' then
+local list, offset, jid, score = ...
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
 end
 end
 
@@ -628,78 +815,109 @@ do
   end
   queue = text
 end
-local count
-do
-  local area, name, text = 'Peek', 'count', ARGV[3]
-  local amount
-  do
-    local area, name, text = area, name, text
-    local value
-    do
-      local area, name, text = area, name, text
-      local n = tonumber(text)
-      if not n or n - n ~= 0 then
-        local words = {
-          Failed = 'is not', Peek = 'missing or not', Pop = 'missing or not',
-          Priority = 'missing or not', Stats = 'missing or not',
-        }
-        do
-          local area, message = area, 'Arg "' .. name .. '" ' .. (words[area] or 'not') .. ' a number: ' .. tostring(text)
-          error(area .. '(): ' .. message)
-        end
-      end
-      value = n
-    end
-    if value % 1 ~= 0 or math.abs(value) > 2147483647 then
-      do
-        local area, message = area, 'Arg "' .. name .. '" is not a whole number: ' .. text
-        error(area .. '(): ' .. message)
-      end
-    end
-    amount = value
+local count = whole('Peek', 'count', ARGV[3])
+local beside = ARGV[4] == 'beside'
+local out, passed = {}, 0
+local function show(key, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+  if job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
+    passed = passed + 1
+  elseif job[13] then
+    local text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
+    out[#out + 1], large.text = text, large.text + #text
+  elseif seldom1('may_write', key) then
+    return 1 - call('zrem', key, jid)
   end
-  if amount < 0 then
+  return 1
+end
+local function show_some(key, jids)
+  local kept = 0
+  for _, jid in ipairs(jids) do
+    kept = kept + show(key, jid)
+  end
+  return kept
+end
+local room, looked = math.min(count, 250), 0
+local function show_from(list, cursor, most)
+  local offset = seldom1('after_cursor', 'Peek', list, cursor)
+  list.total = math.min(list.total, offset + most)
+  while #out < room and looked < 500 do
+    local wanted = math.min(room - #out, 500 - looked)
+    local jids, scores = read_list(list, offset, wanted)
+    for i, jid in ipairs(jids) do
+      if not seldom1('has_room', jid) then
+        return cursor
+      end
+      local kept = show(list.key, jid)
+      offset, looked, list.total = offset + kept, looked + 1, list.total - 1 + kept
+      cursor = seldom1('cursor_at', list, offset, jid, scores[i])
+    end
+    if #jids < wanted then
+      return nil
+    end
+  end
+  return cursor
+end
+local function bring_some(work, moved)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  local wanted = count - #out - moved
+  local some = math.min(wanted, room - #out)
+  if not (recur or scheduled) or some <= 0 then
+    return nil
+  elseif recur then
+    some = seldom1('children_with_room', queue, some, 2097152)
+  end
+  seldom1('bring_due', queue, recur, scheduled, some)
+  work.total = call('zcard', work.key)
+  local is_left = some < wanted and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
+  return is_left and seldom1('may_write', work.key) and moved + some or nil
+end
+local function peek_from(cursor)
+  local part, place = string.match(cursor, '^([ldw])(.*)$')
+  if not part and cursor ~= '' then
     do
-      local area, message = area, 'Arg "' .. name .. '" is negative: ' .. text
+      local area, message = 'Peek', 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200)
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
-end
-local beside = ARGV[4] == 'beside'
-local out, rest = {}, {}
-local passed = 0
-local function show(key, jids)
-  local dropped = 0
-  for _, jid in ipairs(jids) do
-    local job = large.bytes < 2097152 and try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires') or none
-    if job == none then
-      rest[#rest + 1] = jid
-    elseif job[13] and job[9] and seldom1('is_over', jid, job[9], 'waiting') then
-      passed = passed + 1
-    elseif job[13] then
-      out[#out + 1] = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), beside and seldom1('set_beside', job))
-    elseif seldom1('may_write', key) then
-      dropped = dropped + call('zrem', key, jid)
+  local moved = part == 'd' and whole('Peek', 'cursor', place) or 0
+  local work = open_list('Peek', 'waiting', queue)
+  if not part or part == 'l' then
+    local after = show_from(open_list('Peek', 'stalled', queue), place or '', count)
+    if after then
+      return 'l' .. after
     end
   end
-  return #jids - dropped
-end
-local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
-local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
-local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
-call('zcard', work)
-show(locks, lost)
-if recur or scheduled then
-  seldom1('bring_due', queue, recur, scheduled, count - #out)
-end
-local shown = 0
-while #out + #rest < count and passed < 1000 do
-  local jids = call('zrevrange', work, shown, shown + count - #out - #rest - 1)
-  if #jids == 0 then
-    break
+  if part ~= 'w' then
+    moved, place = bring_some(work, moved), ''
+    if moved then
+      return string.format('d%d', moved)
+    end
   end
-  shown = shown + show(work, jids)
+  local after = show_from(work, place, math.huge)
+  return after and 'w' .. after or ''
 end
-return seldom1('with_large', joined(out), #rest > 0 and array(rest) or '')
+if beside then
+  local cursor = peek_from(ARGV[5] or '')
+  return seldom1('with_large', joined(out), cursor)
+end
+do
+  local locks, work = prefix .. 'q:' .. queue .. '-locks', prefix .. 'q:' .. queue .. '-work'
+  local lost = call('zrangebyscore', locks, '-inf', stamp, 'LIMIT', 0, count)
+  local recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
+  call('zcard', work)
+  show_some(locks, lost)
+  if recur or scheduled then
+    seldom1('bring_due', queue, recur, scheduled, count - #out)
+  end
+  local shown = 0
+  while #out < count and passed < 1000 do
+    local jids = call('zrevrange', work, shown, shown + count - #out - 1)
+    if #jids == 0 then
+      break
+    end
+    shown = shown + show_some(work, jids)
+  end
+end
+return joined(out)
 

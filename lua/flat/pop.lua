@@ -113,7 +113,7 @@ end
 
 
 
-local large = {bytes = 0}
+local large = {bytes = 0, text = 0}
 
 
 
@@ -2140,6 +2140,14 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function children_with_room(queue, wanted, bytes)
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+end
 local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
@@ -2732,12 +2740,19 @@ local function lost_with_room(queue, wanted)
   return wanted
 end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
-  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
-  bring_due(queue, recur, scheduled, wanted - #expired)
-  if room < wanted then
-    settings.stopped, dropped = true, 1000
+  local is_bounded, room = most_bytes < math.huge, wanted
+  if lost and is_bounded then
+    room = lost_with_room(queue, wanted)
   end
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
+  local missing = wanted - #expired
+  local brought = missing
+  if recur and is_bounded and missing > 0 then
+    brought = children_with_room(queue, missing, most_bytes)
+  end
+  bring_due(queue, recur, scheduled, brought)
+  settings.left = room < wanted
+    or brought < missing and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -3565,12 +3580,14 @@ end
 local function timed_json(jid, job, tracked, its_worker, expires)
   local data = job[6]
   local beside = data and #data >= 4096 and seldom1('set_beside', job) or ''
-  return popped_json(jid, job, tracked, its_worker, expires, beside ..
+  local text = popped_json(jid, job, tracked, its_worker, expires, beside ..
     ',"put_at":' .. cjson.encode(job[8] or '') .. ',"popped_at":"' .. stamp .. '"')
+  large.text = large.text + #text
+  return text
 end
-local out, show = {}, timed and timed_json or popped_json
+local out, show, at_once, is_left = {}, popped_json, count, false
 if timed then
-  most_bytes = 2097152
+  show, at_once, most_bytes = timed_json, 50, 2097152
 end
 repeat
   local queue, settings, wanted = queue, settings, count
@@ -3589,7 +3606,7 @@ if count > 0 then
   local run
   local jids
   repeat
-    local queue, settings, wanted = queue, settings, count
+    local queue, settings, wanted = queue, settings, math.min(count, at_once)
     local lost, recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-locks', '-inf', stamp) > 0), false, false
     if settings.tracked then
       recur, scheduled = (call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0), (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0)
@@ -3600,6 +3617,7 @@ if count > 0 then
     end
     jids = none
   until true
+  is_left = settings.left or jids ~= none and at_once < count
   while jids do
     do
       local queue, jids, worker, settings, show, out, run = queue, jids, worker, settings, show, out, run
@@ -3791,8 +3809,11 @@ if count > 0 then
         until true
       end
     end
-    local more = within(count - #out)
-    if more <= 0 or settings.stopped then
+    local more = within(math.min(count - #out, at_once))
+    if settings.stopped or large.text >= 262144 then
+      is_left = true
+      break
+    elseif more <= 0 then
       break
     end
     jids, run = call('zrevrange', prefix .. 'q:' .. queue .. '-work', '0', more == 1 and '0' or string.format('%d', (more < 500 and more or 500) - 1)), call
@@ -3805,8 +3826,8 @@ if met_limits then
   seldom1('settle_limits')
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
-if large[1] or settings.stopped then
-  return seldom1('with_large', joined(out), settings.stopped and out[1] and 'more' or '')
+if large[1] or is_left then
+  return seldom1('with_large', joined(out), is_left and out[1] and 'more' or '')
 end
 return joined(out)
 

@@ -2662,6 +2662,14 @@ local function move_scheduled(queue, limit)
     end
   end
 end
+local function children_with_room(queue, wanted, bytes)
+  local largest = 1
+  local due = call('zrangebyscore', prefix .. 'q:' .. queue .. '-recur', 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', prefix .. 'r:' .. due[i], 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+end
 local function bring_due(queue, recur, scheduled, limit)
   local work = prefix .. 'q:' .. queue .. '-work'
   if limit <= 0 or not may_write(work) then
@@ -2687,13 +2695,23 @@ local function lost_with_room(queue, wanted)
   end
   return wanted
 end
+local function missing(n)
+  return math.max(0, limit - n)
+end
   call('zrem', prefix .. 'q:' .. queue .. '-work', '')
-  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
-  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
-  bring_due(queue, recur, scheduled, wanted - #expired)
-  if room < wanted then
-    settings.stopped, dropped = true, 1000
+  local is_bounded, room = most_bytes < math.huge, wanted
+  if lost and is_bounded then
+    room = lost_with_room(queue, wanted)
   end
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
+  local missing = wanted - #expired
+  local brought = missing
+  if recur and is_bounded and missing > 0 then
+    brought = children_with_room(queue, missing, most_bytes)
+  end
+  bring_due(queue, recur, scheduled, brought)
+  settings.left = room < wanted
+    or brought < missing and ((call('zcount', prefix .. 'q:' .. queue .. '-recur', '-inf', stamp) > 0) or (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0))
   return expired
 elseif which == 'read_rest' then
 local jid, key, job, recorded, cap = ...
@@ -3794,6 +3812,9 @@ local function open_one(i, n)
     end
     expired = none
   until true
+  if settings[i].left then
+    settings.left = true
+  end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1
   end
@@ -4429,6 +4450,9 @@ if several and #out < count and string.find(marks, '1', 1, true) then
       seldom4('take_round_robin', out)
     end
   end
+end
+if settings.left then
+  dropped = 1000
 end
 if met_limits and (seldom1('settle_limits') > 0 or parked > 0 and seldom4('is_left_due')) then
   dropped = 1000

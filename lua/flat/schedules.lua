@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, then an id, or the offset and the limit of a list
--- Returns  JSON {now, total, items}, where an item is {id, due, followers, fields}: when it was last
+-- Returns  JSON {now, total, items}, with fewer items than wanted if they have many followers, but
+--          one if there is any, where an item is {id, due, followers, fields}: when it was last
 --          due, the hash of its followers as a list, and its spec, on_missed, queue, klass, digest,
 --          since, seen, last, jid, missed and, of a single one, only, data and pairs
 -- Errors   Schedules()
@@ -96,10 +97,12 @@ end
 local FIELDS = {
   'spec', 'on_missed', 'queue', 'klass', 'digest', 'since', 'seen', 'last', 'jid', 'missed',
 }
+local shown = 0
 local function item(id, fields)
   local read = try('hmget', prefix .. 'x:schedule:' .. id, unpack(fields))
   local followers = try('hgetall', prefix .. 'x:follow:' .. id)
   local due = try('hget', prefix .. 'x:schedules', id)
+  shown = shown + #followers / 2
   return cjson.encode({
     id = id,
     due = type(due) == 'string' and due,
@@ -121,6 +124,9 @@ elseif call('zscore', prefix .. 'x:schedule-ids', required('Schedules', 'id', AR
 end
 local items = {}
 for i = 1, #ids do
+  if shown >= 1000 then
+    break
+  end
   items[i] = item(ids[i], FIELDS)
 end
 return '{"now":' .. stamp .. ',"total":' .. total .. ',"items":' .. joined(items) .. '}'

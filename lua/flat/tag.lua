@@ -9,7 +9,7 @@
 -- Errors   Tag()
 -- Cost     2 commands, 2 for each tag
 -- Repeat   safe
--- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrangebyscore
+-- Needs    hget hset time zadd zcard zcount zincrby zrange zrem zrevrange zrevrangebyscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -193,11 +193,13 @@ elseif action == 'top' then
   local offset = integer('Tag', 'offset', ARGV[3] or 0)
   local count = integer('Tag', 'count', ARGV[4] or 25)
   local key = prefix .. 'tags'
-  local tags = array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
   if ARGV[5] == 'total' then
-    return '{"total":' .. call('zcount', key, 2, '+inf') .. ',"tags":' .. tags .. '}'
+    local total = call('zcount', key, 2, '+inf')
+    local last = math.min(offset + count, total) - 1
+    local tags = last >= offset and call('zrevrange', key, offset, last) or {}
+    return '{"total":' .. total .. ',"tags":' .. array(tags) .. '}'
   end
-  return tags
+  return array(call('zrevrangebyscore', key, '+inf', 2, 'LIMIT', offset, count))
 end
 do
   local area, message = 'Tag', 'First argument must be "add", "remove", "get" or "top"'

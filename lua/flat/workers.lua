@@ -1,18 +1,19 @@
 -- workers: the workers seen lately, with how many jobs each holds, or the jobs of one worker.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, [worker [, 'held']], or '', first, last [, 'registered' or '' [, cursor]]: the range
---          of the list that is wanted, negative ones counted from its end, '' for all; or the cursor
---          of the last call, or ''
+-- ARGV     NOW, [worker [, 'held' [, cursor]]], or '', first, last [, 'registered' or '' [, cursor]]: the
+--          range of the list that is wanted, negative ones counted from its end, '' for all; cursor:
+--          that of the last call, or ''
 -- Returns  JSON of all, last seen first: {name, jobs, stalled} as counts, and with 'registered' the
 --          text registered of those that have registered: SEEN|STARTED|JSON;
 --          with a cursor JSON {cursor, workers} of at most 500, last seen last, and a cursor, which
 --          is empty at the end;
 --          of one: {jobs, stalled} as jids. A job that was timed out stays among them, even if
---          another worker has it; with 'held' it does not
+--          another worker has it; with 'held' it does not; with a cursor JSON {cursor, jobs,
+--          stalled} of at most 500, the locks that end first before the others
 -- Errors   Workers()
--- Cost     2 commands, 2 for each worker, 3 with 'registered': all at once take 4 us each; removes at most 1000 that were not
---          seen for max-worker-age
+-- Cost     2 commands, 2 for each worker, 3 with 'registered', 1 for each job with 'held': all workers at
+--          once take 4 us each; removes at most 1000 that were not seen for max-worker-age
 -- Repeat   safe
 -- Needs    del get hget hmget lrange time zcard zcount zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
@@ -83,22 +84,8 @@ end
 
 
 local far = string.format('%.17g', (now + 8640000))
-local function forget(old)
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-  if may_write(prefix .. 'workers') then
-    for _, worker in ipairs(old) do
-      call('del', prefix .. 'w:' .. worker .. ':jobs')
-    end
-    each_slice(call, 'zrem', prefix .. 'workers', old)
-  end
-end
+local seldom1
+
 local function held(worker, jids)
   if ARGV[3] ~= 'held' then
     return jids
@@ -117,6 +104,113 @@ local function registered(worker)
   local seen = type(text) == 'string' and finite(string.match(text, '^[^|]*'))
   return seen and seen > now - 150 and text or nil
 end
+seldom1 = function(which, ...)
+if which == 'forget' then
+local old = ...
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+  if may_write(prefix .. 'workers') then
+    for _, worker in ipairs(old) do
+      call('del', prefix .. 'w:' .. worker .. ':jobs')
+    end
+    each_slice(call, 'zrem', prefix .. 'workers', old)
+  end
+elseif which == 'jobs_from' then
+local worker, cursor = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function read_list(list, offset, count)
+  local last = math.min(offset + count, list.total) - 1
+  if last < offset then
+    return {}, {}
+  elseif list.kind == 'failed' then
+    return call('lrange', list.key, offset, last), {}
+  end
+  local found
+  if list.falls then
+    found = call('zrevrange', list.key, offset, last, 'WITHSCORES')
+  else
+    found = call('zrange', list.key, list.from + offset, list.from + last, 'WITHSCORES')
+  end
+  local jids, scores = {}, {}
+  for i = 1, #found, 2 do
+    jids[#jids + 1], scores[#scores + 1] = found[i], found[i + 1]
+  end
+  return jids, scores
+end
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then
+      return x < y
+    end
+  end
+  return #a < #b
+end
+local function rank_of(key, score, jid)
+  if call('zscore', key, jid) == score then
+    return call('zrank', key, jid), true
+  end
+  local low, high = call('zcount', key, '-inf', '(' .. score), call('zcount', key, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(jid, call('zrange', key, middle, middle)[1]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low, false
+end
+local function after_cursor(area, list, cursor)
+  if cursor == '' then
+    return 0
+  end
+  local place, jid = string.match(cursor, '^(%S+) (.*)$')
+  local valid = place and (finite(place) or place == 'inf' or place == '-inf')
+  if not valid or list.kind == 'failed' and not string.find(place, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  elseif list.kind == 'failed' then
+    return math.max(list.total - place, 0)
+  end
+  local rank, found = rank_of(list.key, place, jid)
+  if list.falls then
+    return list.total - rank
+  end
+  return math.max(rank + (found and 1 or 0) - list.from, 0)
+end
+local function cursor_at(list, offset, jid, score)
+  if list.kind == 'failed' then
+    score = string.format('%d', list.total - 1 - offset)
+  end
+  return score .. ' ' .. jid
+end
+local function read_from(key, cursor)
+  local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
+  local offset, next_cursor = after_cursor('Workers', list, cursor), ''
+  local some, scores = read_list(list, offset, 500)
+  if #some == 500 then
+    next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
+  end
+  return some, scores, next_cursor
+end
+  local jids, scores, next_cursor = read_from(prefix .. 'w:' .. worker .. ':jobs', cursor)
+  local jobs, stalled = {}, {}
+  for i, jid in ipairs(jids) do
+    local part = finite(scores[i], far) > now and jobs or stalled
+    part[#part + 1] = jid
+  end
+  return '{"cursor":' .. cjson.encode(next_cursor) .. ',"jobs":' .. array(held(worker, jobs)) ..
+    ',"stalled":' .. array(held(worker, stalled)) .. '}'
+end
+end
 local worker = ARGV[2]
 if worker == '' then
   worker = nil
@@ -130,10 +224,12 @@ do
   local age = finite(call('hget', prefix .. 'config', 'max-worker-age'), 86400)
   local old = call('zrangebyscore', prefix .. 'workers', 0, string.format('%.17g', (now - age)), 'LIMIT', 0, 1000)
   if #old > 0 then
-    forget(old)
+    seldom1('forget', old)
   end
 end
-if worker then
+if worker and ARGV[3] == 'held' and ARGV[4] then
+  return seldom1('jobs_from', worker, ARGV[4])
+elseif worker then
   local key = prefix .. 'w:' .. worker .. ':jobs'
   return '{"jobs":' .. array(held(worker, call('zrevrangebyscore', key, far, stamp))) ..
     ',"stalled":' .. array(held(worker, call('zrevrangebyscore', key, stamp, 0))) .. '}'
@@ -227,13 +323,16 @@ local function cursor_at(list, offset, jid, score)
   end
   return score .. ' ' .. jid
 end
-  local key = prefix .. 'workers'
+local function read_from(key, cursor)
   local list = {kind = 'workers', key = key, from = 0, total = call('zcard', key)}
   local offset, next_cursor = after_cursor('Workers', list, cursor), ''
   local some, scores = read_list(list, offset, 500)
   if #some == 500 then
     next_cursor = cursor_at(list, offset + 500 - 1, some[500], scores[500])
   end
+  return some, scores, next_cursor
+end
+  local some, _, next_cursor = read_from(prefix .. 'workers', cursor)
   for i = 1, #some do
     some[i] = counts(some[i])
   end

@@ -1,14 +1,17 @@
 -- Large data of jobs, which Go gets beside their JSON: to write it as JSON takes ten times as long as to
--- send it. A call sends no more than some of it, and the caller asks for the rest.
+-- send it. A call sends no more than some of it, and of JSON, and the caller asks for the rest.
 
+-- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
--- From how many bytes on data is large, and how many bytes of it a call sends.
+-- From how many bytes on data is large, how many bytes of it a call sends, and from how many bytes of
+-- JSON on it adds no job.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
+local MAX_TEXT = 262144
 
--- The large data of this call, and how many bytes it has.
-local large = {bytes = 0}
+-- The large data of this call, and how many bytes that and its JSON have.
+local large = {bytes = 0, text = 0}
 
 -- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
 local function set_beside(job) -- cold
@@ -19,6 +22,15 @@ local function set_beside(job) -- cold
   large[#large + 1] = data
   large.bytes, job[DATA] = large.bytes + #data, ''
   return ',"beside":' .. #large
+end
+
+-- Whether another job may still be sent.
+local function has_room(jid) -- cold
+  if large.text >= MAX_TEXT then
+    return false
+  end
+  local size = large.bytes > 0 and try('hstrlen', job_key(jid), 'data')
+  return type(size) ~= 'number' or size < LARGE_DATA or large.bytes + size <= MAX_LARGE
 end
 
 -- A reply with large data, or without any and without a rest the text alone.

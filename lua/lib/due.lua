@@ -128,6 +128,17 @@ local function move_scheduled(queue, limit)
   each_slice(call, 'zadd', queue_key(queue, 'work'), work)
 end
 
+-- How many of the children that are wanted of recurring jobs a call may put, so that their data have no
+-- more than so many bytes, unless those of one child have: at least one.
+local function children_with_room(queue, wanted, bytes) -- cold
+  local largest = 1
+  local due = call('zrangebyscore', queue_key(queue, 'recur'), 0, stamp, 'LIMIT', 0, wanted)
+  for i = 1, #due do
+    largest = math.max(largest, finite(try('hstrlen', recur_key(due[i]), 'data'), 0))
+  end
+  return math.max(1, math.min(wanted, math.floor(bytes / largest)))
+end
+
 -- Moves what is due into work, at most limit jobs of each kind: children of recurring jobs, and
 -- scheduled jobs. The caller has read whether there are any, and so knows that these keys can be
 -- written.

@@ -40,10 +40,12 @@ end
 local function find_jobs(jids, first, asks_due)
   local found = {}
   for i = first, #jids do
-    if large.bytes >= MAX_LARGE then
+    if asks_due and not has_room(jids[i]) then
       return with_large(joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text = find_job(try, jids[i], asks_due)
+    found[#found + 1] = text
+    large.text = large.text + #(text or '')
   end
   return with_large(joined(found), '')
 end

@@ -21,10 +21,18 @@ local function read_filter(first)
   }
 end
 
+-- How many bytes of data a call searches, or shows the beginning of, and how many it has read.
+local MAX_SEARCHED = 2097152
+local searched = 0
+
 -- The data of the job with this key, unless it is very large.
 local function data_of(key) -- cold
   local size = try('hstrlen', key, 'data')
-  return type(size) == 'number' and size <= LARGEST_DATA and try('hget', key, 'data') or ''
+  if type(size) ~= 'number' or size > LARGEST_DATA then
+    return ''
+  end
+  searched = searched + size
+  return try('hget', key, 'data')
 end
 
 local function has_name(list, name) -- cold
@@ -71,9 +79,9 @@ local function score_in(list, jid)
   return list.kind ~= 'failed' and call('zscore', list.key, jid)
 end
 
--- Looks at a number of entries after a cursor. Returns the jids that match, at most limit of them
--- unless that is 0, their scores, how many were looked at, and the next cursor, which is empty at the
--- end of the list.
+-- Looks at a number of entries after a cursor, or fewer if their data is large. Returns the jids that
+-- match, at most limit of them unless that is 0, their scores, how many were looked at, and the next
+-- cursor, which is empty at the end of the list.
 local function search(area, list, cursor, count, limit, filter)
   local offset = after_cursor(area, list, cursor)
   local jids = bare_list(list, offset, count)
@@ -83,7 +91,7 @@ local function search(area, list, cursor, count, limit, filter)
     if matches(filter, list.kind == 'recurring' and recur_key(jid) or job_key(jid), jid) then
       found[#found + 1], theirs[#theirs + 1] = jid, score_in(list, jid)
     end
-    if i == count or #found == limit and limit > 0 then
+    if i == count or #found == limit and limit > 0 or searched >= MAX_SEARCHED then
       return found, theirs, i, cursor_at(list, offset + i - 1, jid, score_in(list, jid))
     end
   end

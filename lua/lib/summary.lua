@@ -68,10 +68,14 @@ local function shown_data(key, bytes) -- cold
   return string.sub(data, 1, bytes)
 end
 
--- The JSON of the jobs of a list, with at most bytes of their data.
-local function summaries(list, jids, scores, bytes)
+-- The JSON of the jobs of a list, with at most bytes of their data. With may_stop it ends after the one
+-- with which enough data was read.
+local function summaries(list, jids, scores, bytes, may_stop)
   local shown = {}
   for i = 1, #jids do
+    if may_stop and searched >= MAX_SEARCHED then
+      break
+    end
     local jid, recurs = jids[i], list.kind == 'recurring'
     local key = recurs and recur_key(jid) or job_key(jid)
     local job = recurs and recurring_summary(jid, scores[i]) or job_summary(list, jid, scores[i])

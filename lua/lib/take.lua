@@ -86,16 +86,24 @@ local function lost_with_room(queue, wanted) -- cold
   return wanted
 end
 
--- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out.
+-- Handles as many due jobs of a queue as are wanted. Returns the lost jobs to hand out. settings.left
+-- says whether some were left because of their data.
 local function take_due(queue, settings, wanted, lost, recur, scheduled) -- cold
   -- Needs no memory, and fails if jobs could not be added later.
   call('zrem', queue_key(queue, 'work'), '')
-  local room = lost and most_bytes < math.huge and lost_with_room(queue, wanted) or wanted
-  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
-  bring_due(queue, recur, scheduled, wanted - #expired)
-  if room < wanted then
-    settings.stopped, dropped = true, MAX_DROPPED
+  local is_bounded, room = most_bytes < math.huge, wanted
+  if lost and is_bounded then
+    room = lost_with_room(queue, wanted)
   end
+  local expired = lost and expire(queue, room, read_lost_settings(settings.cap)) or {}
+  local missing = wanted - #expired
+  local brought = missing
+  if recur and is_bounded and missing > 0 then
+    brought = children_with_room(queue, missing, most_bytes)
+  end
+  bring_due(queue, recur, scheduled, brought)
+  settings.left = room < wanted
+    or brought < missing and (is_due(queue, 'recur') or is_due(queue, 'scheduled'))
   return expired
 end
 

@@ -638,7 +638,7 @@ func TestAPopOfManyGoesInSteps(t *testing.T) {
 	}
 	want, err := e.Queue("q").PutMany(t.Context(), specs)
 	require.NoError(t, err)
-	e.requireShort(250*6+30, func() { require.Len(t, e.pops("q", 2000), len(want)) })
+	e.requireShort(250*6+60, func() { require.Len(t, e.pops("q", 2000), len(want)) })
 	e.requireShort(250*5+20, func() {
 		jobs, err := e.Jobs(t.Context(), want...)
 		require.NoError(t, err)

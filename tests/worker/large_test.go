@@ -60,6 +60,20 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 }
 
+// So has one with children of a recurring job.
+func TestAReserveOfRecurringJobsStopsAtTwoMebibytesOfData(t *testing.T) {
+	e := newEnv(t)
+	data := strings.Repeat("x", mebibyte-2)
+	_, err := e.Queue("q").Recur(t.Context(), "K", data, time.Minute)
+	require.NoError(t, err)
+	e.clock.Advance(4 * time.Minute)
+	var sizes []int
+	for _, jids := range e.reserveAll("ordered") {
+		sizes = append(sizes, len(jids))
+	}
+	require.Equal(t, []int{2, 2, 1}, sizes)
+}
+
 // reserveAll reserves jobs of the queues q and r until there are no more, and returns those of each
 // reply.
 func (e *env) reserveAll(order string) (replies [][]string) {

@@ -1,0 +1,22 @@
+-- Sets and hashes that may have many members, read in parts. A member that is there all the time is in
+-- one of the parts, or in several, in no order. A small one is one part.
+
+-- @include "lib/check.lua"
+
+-- About how many members a part has.
+local SCANNED = 500
+
+-- The cursor of a part, which is '' for the first one.
+local function scan_cursor(area, cursor) -- cold
+  if cursor == '' then
+    return '0'
+  elseif not string.find(cursor, '^%d+$') then
+    reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
+  end
+  return cursor
+end
+
+-- The cursor of the next part, which is '' at the end, from the reply of a scan.
+local function next_part(reply) -- cold
+  return reply[1] == '0' and '' or reply[1]
+end

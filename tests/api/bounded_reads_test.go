@@ -1,0 +1,363 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// fill puts jobs of klass K into a queue, and returns their jids.
+func (e *env) fill(queue string, count int, options ...qless.PutOption) []string {
+	e.t.Helper()
+	specs := make([]qless.JobSpec, count)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: options}
+	}
+	return e.putAll(queue, specs)
+}
+
+// putAll puts jobs in their order, with a script for each few hundred of them at another time.
+func (e *env) putAll(queue string, specs []qless.JobSpec) (all []string) {
+	e.t.Helper()
+	for some := range slices.Chunk(specs, 200) {
+		put, err := e.Queue(queue).PutMany(e.t.Context(), some)
+		require.NoError(e.t, err)
+		all = append(all, put...)
+		e.clock.Advance(time.Millisecond)
+	}
+	return all
+}
+
+// between returns a client that runs a function after its first call, and how often it calls.
+func (e *env) between(run func()) (client *qless.Client, calls *int) {
+	calls = new(int)
+	return e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) {
+		if *calls++; *calls == 1 {
+			run()
+		}
+	})), calls
+}
+
+func TestTheJobsOfAWorkerAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	for i := range 1300 {
+		e.put("q", qless.JID(fmt.Sprintf("j%04d", i)), qless.LockTime(time.Minute+time.Duration(i)*time.Second))
+	}
+	jobs := e.pops("q", 1300)
+	require.NoError(t, e.Timeout(t.Context(), "j0700", "j1299"))
+	e.clock.Advance(11 * time.Minute) // 600 locks have ended
+	want := jids(jobs)
+	want = slices.Delete(want, 1299, 1300)
+	want = slices.Delete(want, 700, 701)
+	stalled, held := slices.Clone(want[:601]), slices.Clone(want[601:])
+	slices.Reverse(stalled)
+	slices.Reverse(held)
+	e.requireShort(500+20, func() {
+		r, err := e.WorkerJobs(t.Context(), "w1")
+		require.NoError(t, err)
+		require.Equal(t, qless.WorkerJobs{Jobs: held, Stalled: stalled}, r)
+	})
+	none, err := e.WorkerJobs(t.Context(), "w2")
+	require.NoError(t, err)
+	require.Equal(t, qless.WorkerJobs{Jobs: []string{}, Stalled: []string{}}, none)
+}
+
+// Jobs that are renewed, ended and taken while they are read. Locks that are renewed for a short time
+// come before those that are long.
+func TestTheJobsOfAWorkerChangeWhileTheyAreRead(t *testing.T) {
+	e := newEnv(t)
+	short, long := e.fill("a", 600, qless.LockTime(time.Minute)), e.fill("b", 600, qless.LockTime(time.Hour))
+	e.pops("a", 600)
+	jobs := e.pops("b", 600)
+	client, calls := e.between(func() {
+		e.clock.Advance(50 * time.Second)
+		for _, jid := range short {
+			require.NoError(t, errOf(e.job(jid).Heartbeat(t.Context())))
+		}
+		require.NoError(t, jobs[599].Complete(t.Context()))
+	})
+	r, err := client.WorkerJobs(t.Context(), "w1")
+	require.NoError(t, err)
+	require.Empty(t, r.Stalled)
+	require.ElementsMatch(t, append(short, jids(jobs[:599])...), r.Jobs)
+	require.Len(t, long, 600)
+	require.GreaterOrEqual(t, *calls, 4)
+}
+
+func TestAPeekOfManyGoesInSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		require.NoError(t, errOf(e.Queue("other").Recur(t.Context(), "K", nil, time.Second)))
+		lost := e.fill("q", 300)
+		e.pops("q", 300)
+		waiting := e.fill("q", 400)
+		due := e.fill("q", 700, qless.Delay(time.Minute), qless.Priority(3))
+		urgent := e.fill("q", 1, qless.Delay(time.Minute), qless.Priority(5))
+		e.clock.Advance(time.Hour)
+		read := func(count int) (all []string) {
+			jobs, err := e.Queue("q").Peek(t.Context(), count)
+			require.NoError(t, err)
+			return jids(jobs)
+		}
+		// Of the jobs that are due, those that fell due first are moved.
+		require.ElementsMatch(t, lost, read(300))
+		require.Equal(t, 701, e.counts("q").Waiting-400)
+		all := read(5000)
+		require.Len(t, all, 1401)
+		require.ElementsMatch(t, lost, all[:300])
+		require.Equal(t, urgent, all[300:301])
+		require.ElementsMatch(t, due, all[301:1001])
+		require.ElementsMatch(t, waiting, all[1001:])
+		require.Equal(t, all[:1], read(1))
+		require.Equal(t, all[:1000], read(1000))
+		require.Equal(t, all[:1400], read(1400))
+	})
+}
+
+func TestNoStepOfAPeekIsLong(t *testing.T) {
+	e := newEnv(t)
+	e.fill("q", 400)
+	e.pops("q", 400)
+	e.fill("q", 1000, qless.Delay(time.Minute))
+	require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", nil, time.Second, qless.JID("r"))))
+	e.fill("q", 700)
+	e.clock.Advance(20 * time.Minute)
+	e.requireShort(250*(3+8+4)+30, func() {
+		jobs, err := e.Queue("q").Peek(t.Context(), 100_000)
+		require.NoError(t, err)
+		require.Len(t, jobs, 400+1000+1201+700)
+	})
+}
+
+func TestAPeekPassesOverFewJobsInAStep(t *testing.T) {
+	e := newEnv(t)
+	kept := e.fill("q", 30)
+	e.bury("q", 1800)
+	gone := e.fill("q", 900, qless.Priority(2))
+	e.lose(gone...)
+	e.requireShort(500*4+30, func() {
+		jobs, err := e.Queue("q").Peek(t.Context(), 40)
+		require.NoError(t, err)
+		require.Equal(t, kept, jids(jobs))
+	})
+	require.EqualValues(t, 1830, e.rdb.ZCard(t.Context(), "ql:q:q-work").Val())
+}
+
+// Jobs that leave, move or come while others are read.
+func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
+	e := newEnv(t)
+	e.set(qless.ConfigGracePeriod, 0)
+	lost := e.fill("q", 300)
+	e.pops("q", 300)
+	e.clock.Advance(time.Hour)
+	waiting := e.fill("q", 700)
+	client, _ := e.between(func() {
+		require.NoError(t, e.Cancel(t.Context(), waiting[10]))
+		require.NoError(t, e.job(waiting[0]).SetPriority(t.Context(), -1))
+		require.NoError(t, e.job(waiting[699]).SetPriority(t.Context(), 1))
+		require.Len(t, e.pops("q", 2), 2) // two of the lost jobs
+	})
+	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
+	require.NoError(t, err)
+	got := jids(jobs)
+	require.Len(t, unique(got), len(got))
+	require.Subset(t, got, waiting[1:10])
+	require.Subset(t, got, waiting[11:])
+	require.NotContains(t, got, waiting[10])
+	require.Equal(t, waiting[0], got[len(got)-1])
+	require.GreaterOrEqual(t, len(got), 298+699)
+	require.Subset(t, append(lost, waiting...), got)
+}
+
+// A job that was seen, and then moved behind those that are still to be read, comes once.
+func TestAPeekHasEachJobOnce(t *testing.T) {
+	e := newEnv(t)
+	waiting := e.fill("q", 700)
+	client, _ := e.between(func() {
+		for _, jid := range waiting[:100] {
+			require.NoError(t, e.job(jid).SetPriority(t.Context(), -1))
+		}
+	})
+	jobs, err := client.Queue("q").Peek(t.Context(), 2000)
+	require.NoError(t, err)
+	require.Equal(t, waiting, jids(jobs))
+}
+
+// textOf returns how many bytes of JSON and of data beside it the replies of a client had at most.
+func (e *env) textOf(run func(client *qless.Client)) (text, data int) {
+	e.t.Helper()
+	spy := &replySpy{}
+	rdb := e.server.Client(e.t)
+	rdb.AddHook(spy)
+	run(e.client(rdb))
+	return spy.text, spy.data
+}
+
+// A replySpy measures replies.
+type replySpy struct{ text, data int }
+
+func (s *replySpy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *replySpy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if reply, ok := cmd.(*redis.Cmd); ok {
+			s.measure(reply.Val())
+		}
+		return err
+	}
+}
+
+func (s *replySpy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *replySpy) measure(reply any) {
+	parts, ok := reply.([]any)
+	if !ok {
+		parts = []any{reply}
+	}
+	bytes := 0
+	for i, part := range parts {
+		text, _ := part.(string)
+		if i == 0 {
+			s.text = max(s.text, len(text))
+		} else {
+			bytes += len(text)
+		}
+	}
+	s.data = max(s.data, bytes)
+}
+
+// Jobs with much to read: data that is just not large, long histories, or large data that is lost or
+// recurs.
+func TestARepliesTextIsBounded(t *testing.T) {
+	read := map[string]func(client *qless.Client) []*qless.Job{
+		"peek": func(client *qless.Client) []*qless.Job {
+			jobs, err := client.Queue("q").Peek(t.Context(), 300)
+			require.NoError(t, err)
+			return jobs
+		},
+		"jobs": func(client *qless.Client) []*qless.Job {
+			page, err := client.Queue("q").JIDs(t.Context(), qless.ListWaiting, qless.Range{Limit: -1})
+			require.NoError(t, err)
+			jobs, err := client.Jobs(t.Context(), page.Items...)
+			require.NoError(t, err)
+			return jobs
+		},
+		"pop": func(client *qless.Client) []*qless.Job {
+			jobs, err := client.Queue("q").Pop(t.Context(), 300)
+			require.NoError(t, err)
+			return jobs
+		},
+	}
+	for what, run := range read {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			specs := make([]qless.JobSpec, 250)
+			for i := range specs {
+				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", 4000)}
+			}
+			want := e.putAll("q", specs)
+			entries := make([]any, 90)
+			for i := range entries {
+				entries[i] = fmt.Sprintf(`[%d,"popped",{"worker":"one-with-a-long-name-%d"}]`, noon.Unix(), i)
+			}
+			for _, jid := range want[:100] {
+				require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", entries...).Err())
+			}
+			var jobs []*qless.Job
+			text, _ := e.textOf(func(client *qless.Client) { jobs = run(client) })
+			require.Equal(t, want, jids(jobs))
+			require.Less(t, text, 1_500_000)
+			if what != "pop" {
+				require.Less(t, text, 300_000)
+			}
+		})
+	}
+}
+
+func TestAPopOfLargeJobsThatAreDueIsBounded(t *testing.T) {
+	for what, prepare := range map[string]func(e *env){
+		"lost": func(e *env) {
+			e.set(qless.ConfigGracePeriod, 0)
+			e.putLarge(20)
+			e.pops("q", 20)
+		},
+		"recurring": func(e *env) {
+			data := raw(`"` + strings.Repeat("x", 1<<20) + `"`)
+			require.NoError(t, errOf(e.Queue("q").Recur(t.Context(), "K", data, 3*time.Minute)))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			prepare(e)
+			e.clock.Advance(57 * time.Minute)
+			var jobs []*qless.Job
+			_, data := e.textOf(func(client *qless.Client) {
+				var err error
+				jobs, err = client.Queue("q").Pop(t.Context(), 100)
+				require.NoError(t, err)
+			})
+			require.Len(t, jobs, 20)
+			require.LessOrEqual(t, data, 3<<20)
+		})
+	}
+}
+
+// unique returns texts, each once.
+func unique(texts []string) []string {
+	texts = slices.Clone(texts)
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// Data is read as a whole to be searched, or to show its beginning.
+func TestLargeDataIsSearchedAndShownInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	for i := range 40 {
+		jid, err := e.Queue("q").Put(t.Context(), "K", strings.Repeat("x", 200_000)+fmt.Sprint("-", i))
+		require.NoError(t, err)
+		want = append(want, jid)
+		e.clock.Advance(time.Millisecond)
+	}
+	read := func(script []testkit.Monitored) (count int) {
+		for _, command := range script {
+			if strings.EqualFold(command.Words[0], "hget") {
+				count++
+			}
+		}
+		return count
+	}
+	var found []string
+	for _, script := range e.scriptsOf(func() {
+		for after, more := qless.Cursor(""), true; more; more = after != "" {
+			f, err := e.Queue("q").Find(t.Context(), qless.ListWaiting, qless.Filter{Data: "x-"}, after)
+			require.NoError(t, err)
+			for _, job := range f.Items {
+				found = append(found, job.JID)
+			}
+			after = f.Next
+		}
+	}) {
+		require.LessOrEqual(t, read(script), 11)
+	}
+	require.Equal(t, want, found)
+	for _, script := range e.scriptsOf(func() {
+		page, err := e.Queue("q").List(t.Context(), qless.ListWaiting, qless.Range{}, qless.DataBytes(10))
+		require.NoError(t, err)
+		require.Len(t, page.Items, 25)
+		require.Equal(t, want[24], page.Items[24].JID)
+	}) {
+		require.LessOrEqual(t, read(script), 11)
+	}
+}

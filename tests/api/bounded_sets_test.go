@@ -1,0 +1,181 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// pipe sends many commands at once.
+func (e *env) pipe(count int, add func(p redis.Pipeliner, i int)) {
+	e.t.Helper()
+	p := e.rdb.Pipeline()
+	for i := range count {
+		add(p, i)
+	}
+	require.NoError(e.t, errOf(p.Exec(e.t.Context())))
+}
+
+func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	want := map[string]int{}
+	e.pipe(3000, func(p redis.Pipeliner, i int) {
+		group := fmt.Sprintf("group %04d", i)
+		want[group] = 1
+		p.SAdd(t.Context(), "ql:failures", group)
+		p.LPush(t.Context(), "ql:f:"+group, "j")
+	})
+	e.requireShort(800, func() {
+		groups, err := e.FailureGroups(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, groups)
+	})
+	e.requireShort(1000+100, func() {
+		o, err := e.Overview(t.Context(), qless.OverviewQuery{})
+		require.NoError(t, err)
+		require.Len(t, o.FailureGroups, 1000)
+	})
+	// What comes and goes meanwhile does not hide others.
+	client, _ := e.between(func() {
+		e.pipe(3000, func(p redis.Pipeliner, i int) {
+			p.SAdd(t.Context(), "ql:failures", fmt.Sprintf("new group %04d", i))
+		})
+	})
+	groups, err := client.FailureGroups(t.Context())
+	require.NoError(t, err)
+	for group := range want {
+		require.Contains(t, groups, group)
+	}
+}
+
+func TestManyLimitsAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []qless.NamedLimit
+	e.pipe(3000, func(p redis.Pipeliner, i int) {
+		name := fmt.Sprintf("limit-%04d", i)
+		want = append(want, qless.NamedLimit{Name: name, Config: qless.LimitConfig{Concurrency: i + 1}})
+		p.HSet(t.Context(), "ql:x:limits", name, fmt.Sprint(i+1, " 0 0"))
+	})
+	for r, part := range map[qless.Range][]qless.NamedLimit{
+		{}:                        want[:25],
+		{Limit: -1}:               want,
+		{Offset: 2990, Limit: 50}: want[2990:],
+		{Offset: 5000}:            {},
+	} {
+		for _, script := range e.scriptsOf(func() {
+			page, err := e.Limits(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, qless.Page[qless.NamedLimit]{Items: part, Total: 3000}, page)
+		}) {
+			require.Len(t, script, 1)
+			require.True(t, strings.EqualFold(script[0].Words[0], "hscan"))
+		}
+	}
+	e.requireShort(100*2+40, func() {
+		for range 2 {
+			o, err := e.Overview(t.Context(), qless.OverviewQuery{})
+			require.NoError(t, err)
+			require.Len(t, o.Limits, 100)
+		}
+	})
+}
+
+func TestManySettingsAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	want, err := e.Config().All(t.Context())
+	require.NoError(t, err)
+	e.pipe(3000, func(p redis.Pipeliner, i int) {
+		name := fmt.Sprintf("queue-%04d-heartbeat", i)
+		want[name] = fmt.Sprint(i)
+		p.HSet(t.Context(), "ql:config", name, i)
+	})
+	e.set(qless.ConfigHeartbeat, 75)
+	want[qless.ConfigHeartbeat] = "75"
+	for _, script := range e.scriptsOf(func() {
+		all, err := e.Config().All(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, all)
+	}) {
+		require.True(t, strings.EqualFold(script[0].Words[0], "hscan"))
+	}
+}
+
+func TestTheMembersOfALargeBatchAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	b := e.batch()
+	var want []string
+	e.pipe(3000, func(p redis.Pipeliner, i int) {
+		want = append(want, fmt.Sprintf("member-%04d", i))
+		p.SAdd(t.Context(), "ql:j:"+b.ID()+"-dependencies", want[i])
+	})
+	for _, script := range e.scriptsOf(func() {
+		page, err := b.Pending(t.Context(), qless.Range{Offset: 100, Limit: 2000})
+		require.NoError(t, err)
+		require.Equal(t, qless.Page[string]{Items: want[100:2100], Total: 3000}, page)
+	}) {
+		require.True(t, strings.EqualFold(script[len(script)-1].Words[0], "sscan"))
+	}
+	require.Equal(t, 3000, e.status(b).Pending)
+}
+
+func TestManySchedulesAreReadInSteps(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	e.pipe(250, func(p redis.Pipeliner, i int) {
+		id := fmt.Sprintf("schedule-%04d", i)
+		want = append(want, id)
+		p.ZAdd(t.Context(), "ql:x:schedule-ids", zmember(0, id))
+		p.HSet(t.Context(), "ql:x:schedule:"+id, "spec", "@daily", "queue", "q", "klass", "K")
+		for k := range i % 2 * 40 {
+			p.HSet(t.Context(), "ql:x:follow:"+id, fmt.Sprint("w", k), fmt.Sprint(noon.Unix(), " ", noon.Unix(), " d"))
+		}
+	})
+	scripts := e.scriptsOf(func() {
+		page, err := e.Schedules(t.Context(), qless.Range{Offset: 10, Limit: 220})
+		require.NoError(t, err)
+		require.Equal(t, 250, page.Total)
+		var got []string
+		for _, s := range page.Items {
+			got = append(got, s.ID)
+		}
+		require.Equal(t, want[10:230], got)
+		require.Len(t, page.Items[1].Followers, 40)
+	})
+	require.Len(t, scripts, 5) // of about 50, each second of which has 40 followers
+	none, err := e.Schedules(t.Context(), qless.Range{Offset: 300})
+	require.NoError(t, err)
+	require.Equal(t, qless.Page[qless.ScheduleInfo]{Items: []qless.ScheduleInfo{}, Total: 250}, none)
+}
+
+func TestManyTagsAreReadByRank(t *testing.T) {
+	e := newEnv(t)
+	var want []string
+	e.pipe(6000, func(p redis.Pipeliner, i int) {
+		tag := fmt.Sprintf("tag-%04d", 5999-i)
+		p.ZAdd(t.Context(), "ql:tags", zmember(float64(2-i/5500), tag))
+		if i < 5500 {
+			want = append(want, tag)
+		}
+	})
+	for r, part := range map[qless.Range][]string{
+		{}:                        want[:25],
+		{Limit: -1}:               want,
+		{Offset: 5490, Limit: 50}: want[5490:],
+		{Offset: 5500}:            {},
+	} {
+		for _, script := range e.scriptsOf(func() {
+			page, err := e.Tags(t.Context(), r)
+			require.NoError(t, err)
+			require.Equal(t, qless.Page[string]{Items: part, Total: 5500}, page)
+		}) {
+			for _, command := range script {
+				require.NotEqual(t, "zrevrangebyscore", strings.ToLower(command.Words[0]))
+			}
+		}
+	}
+}
