@@ -204,19 +204,24 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 		return nil, noSuchJob("get", jid)
 	}
 	text, _, large := besides(reply)
-	job, err := decode[jobReply]("get", text)
+	r, err := decode[jobReply]("get", text)
 	if err != nil {
 		return nil, err
 	}
-	job.take(large)
-	return job.job(c), nil
+	r.take(large)
+	job := r.job(c)
+	if err := c.readRelations(ctx, job); err != nil {
+		return nil, err
+	}
+	return job, nil
 }
 
 // jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
 const jobsAtOnce = 250
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 250 jobs, and 2 MiB of data that is larger than 4 KiB.
+// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, and 4,000 jids of jobs that wait for
+// others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -233,6 +238,9 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 			}
 			some, rest, err := c.decodeJobs("multiget", reply)
 			if err != nil {
+				return nil, err
+			}
+			if err := c.readRelations(ctx, some...); err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, some...)

@@ -74,7 +74,8 @@ func (q *Queue) Put(
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
 // again when their locks expire. A script pops at most 250 jobs, and 2 MiB of data that is larger than
 // 4 KiB, unless it is that of one job; then Pop runs it again. If that fails, it returns the jobs that
-// it has.
+// it has. It reads more than 4,000 Dependents in further steps; if one fails, the job is returned
+// without them, and [Job.Refresh] reads them.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -101,6 +102,7 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 			break
 		}
 	}
+	_ = q.client.readRelations(ctx, jobs...) // they are locked, so they are returned without
 	return jobs, nil
 }
 
@@ -117,6 +119,9 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 	}
 	jobs, rest, err := q.client.decodeJobs("peek", reply)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.client.readRelations(ctx, jobs...); err != nil {
 		return nil, err
 	}
 	jids, err := restOf("peek", rest)

@@ -3,12 +3,13 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, count [, 'beside']
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000; with beside and large data an array, as multiget with x:due
+--          over about 1000; with beside and large data an array, as multiget with x:due,
+--          and so are dependents
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush smembers time
---          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush scard smembers
+--          time zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/beside.lua"
@@ -25,6 +26,7 @@ local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 
 local beside = ARGV[4] == 'beside'
+relations.room = beside and MAX_RELATED
 
 -- The jobs, and the jids of those for which there is no room.
 local out, rest = {}, {}

@@ -84,6 +84,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
+local relations = {}
 local large = {bytes = 0}
 local dropped = 0
 local parked = 0
@@ -382,15 +383,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -3369,16 +3386,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = joined(list)
     end
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":{},"dependencies":{}'
+      related_jobs = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -3394,7 +3411,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
@@ -3486,6 +3503,9 @@ do
 end
 if lock_for then
   settings.lock_time = lock_for
+end
+if timed then
+  relations.room = 4000
 end
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
@@ -27163,6 +27183,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -27226,16 +27247,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = nil
   until true
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -27251,7 +27272,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
@@ -27335,15 +27356,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -27422,9 +27459,11 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
+local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+relations.room = asks_due and 4000
 local text
 repeat
-  local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+  local run, jid, asks_due = call, jid, asks_due
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if not job[13] then
     text = nil
@@ -33307,6 +33346,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -33355,16 +33395,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -33380,7 +33420,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
@@ -33464,9 +33504,25 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -33562,6 +33618,7 @@ local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
+  relations.room = asks_due and 4000
   for i = first, #jids do
     if large.bytes >= 2097152 then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
@@ -33991,6 +34048,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -34039,16 +34097,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -34064,7 +34122,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0}
@@ -34148,9 +34206,25 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -34582,6 +34656,7 @@ do
   count = amount
 end
 local beside = ARGV[4] == 'beside'
+relations.room = beside and 4000
 local out, rest = {}, {}
 local passed = 0
 local function show(key, jids)
@@ -36041,15 +36116,32 @@ end
   dropped = dropped + 1
   return true
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -36551,16 +36643,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = nil
     until true
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":{},"dependencies":{}'
+      related_jobs = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -36576,7 +36668,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
@@ -42263,6 +42355,36 @@ for option, value in pairs(changes) do
   call('hset', key, option, value)
 end
 return true
+elseif command == 'relations' then
+local call = redis.call
+local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+local jid, which = required('Job', 'jid', ARGV[2]), ARGV[3]
+if which ~= 'dependents' and which ~= 'dependencies' then
+  do
+    local area, message = 'Relations', 'Unknown relation "' .. tostring(which) .. '"'
+    error(area .. '(): ' .. message)
+  end
+end
+local cursor = required('Relations', 'cursor', ARGV[4])
+if not string.find(cursor, '^%d+$') then
+  do
+    local area, message = 'Relations', 'Arg "cursor" is no cursor: ' .. cursor
+    error(area .. '(): ' .. message)
+  end
+end
+return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'release' then
 local function number(area, name, text)
   local n = tonumber(text)
@@ -59223,16 +59345,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -59248,7 +59370,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 seldom1 = function(which, ...)
@@ -59331,9 +59453,26 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)

@@ -3,12 +3,13 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue, count [, 'beside']
 -- Returns  a JSON array of at most count jobs, without those whose lives have ended, of which it passes
---          over about 1000; with beside and large data an array, as multiget with x:due
+--          over about 1000; with beside and large data an array, as multiget with x:due,
+--          and so are dependents
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush smembers time
---          zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush scard smembers
+--          time zadd zcard zcount zincrby zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -69,6 +70,7 @@ end
 
 
 
+local relations = {}
 
 
 local function job_json(job, tracked, more, newest)
@@ -119,16 +121,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":[],"dependencies":[]'
+    related_jobs = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -144,7 +146,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
@@ -238,9 +240,25 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -667,6 +685,7 @@ do
   count = amount
 end
 local beside = ARGV[4] == 'beside'
+relations.room = beside and 4000
 local out, rest = {}, {}
 local passed = 0
 local function show(key, jids)

@@ -8,7 +8,8 @@
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
 --          popped_at, since when it is this worker's; both as text. With large data, it is an array:
 --          that JSON, in which beside says which data a job has; 'more' if the queue may have more
---          jobs for which there was no room, or ''; and the data
+--          jobs for which there was no room, or ''; and the data. Dependents that are thousands in
+--          all are not shown, but named in left_out
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
@@ -110,6 +111,7 @@ end
 
 
 
+local relations = {}
 
 
 
@@ -441,15 +443,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -3416,16 +3434,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = joined(list)
     end
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":[],"dependencies":[]'
+      related_jobs = ',"dependents":[],"dependencies":[]'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -3441,7 +3459,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
@@ -3534,6 +3552,9 @@ do
 end
 if lock_for then
   settings.lock_time = lock_for
+end
+if timed then
+  relations.room = 4000
 end
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0

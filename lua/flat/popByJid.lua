@@ -1485,15 +1485,32 @@ end
   dropped = dropped + 1
   return true
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -1995,16 +2012,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = nil
     until true
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":[],"dependencies":[]'
+      related_jobs = ',"dependents":[],"dependencies":[]'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -2020,7 +2037,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end

@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -623,4 +625,235 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 250)
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
+}
+
+// relate gives a job that is there as many dependents, and dependencies, which are only named, and
+// returns them. There are a few more of the latter.
+func (e *env) relate(jid string, count int) (dependents, dependencies []string) {
+	e.t.Helper()
+	for i := range count + 7 {
+		dependents = append(dependents, fmt.Sprint("dependent-", i))
+		dependencies = append(dependencies, fmt.Sprint("dependency-", i))
+	}
+	dependents = dependents[:count]
+	for part := range slices.Chunk(dependents, 5000) {
+		e.addAll("ql:j:"+jid+"-dependents", part)
+	}
+	for part := range slices.Chunk(dependencies, 5000) {
+		e.addAll("ql:j:"+jid+"-dependencies", part)
+	}
+	return dependents, dependencies
+}
+
+// addAll adds members to a set.
+func (e *env) addAll(key string, members []string) {
+	e.t.Helper()
+	all := make([]any, len(members))
+	for i, member := range members {
+		all[i] = member
+	}
+	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), key, all...).Err())
+}
+
+// membersRead returns how many members of sets a script has read at most, if those that it read as a
+// whole had a size.
+func membersRead(t *testing.T, script []testkit.Monitored, size int) int {
+	t.Helper()
+	sum := 0
+	for _, command := range script {
+		count := "0"
+		switch strings.ToLower(command.Words[0]) {
+		case "smembers":
+			count = strconv.Itoa(size)
+		case "sscan":
+			count = command.Words[4]
+		case "srandmember":
+			count = command.Words[2]
+		}
+		n, err := strconv.Atoi(count)
+		require.NoError(t, err)
+		sum += n
+	}
+	return sum
+}
+
+// readers are the ways in which Go reads jobs with their relations.
+var readers = map[string]func(e *env, client *qless.Client, jid string) (*qless.Job, error){
+	"job": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		return client.Job(e.t.Context(), jid)
+	},
+	"jobs": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		return only(e.t)(client.Jobs(e.t.Context(), jid))
+	},
+	"peek": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
+		return only(e.t)(client.Queue("q").Peek(e.t.Context(), 10))
+	},
+	"pop": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
+		return only(e.t)(client.Queue("q").Pop(e.t.Context(), 10))
+	},
+	"refresh": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		job := e.job(jid)
+		return job, job.Refresh(e.t.Context())
+	},
+}
+
+// only returns a function that takes the only job of a call out of its results.
+func only(t testing.TB) func(jobs []*qless.Job, err error) (*qless.Job, error) {
+	return func(jobs []*qless.Job, err error) (*qless.Job, error) {
+		t.Helper()
+		if err != nil {
+			return nil, err
+		}
+		require.Len(t, jobs, 1)
+		return jobs[0], nil
+	}
+}
+
+func TestManyRelationsAreReadInSteps(t *testing.T) {
+	const count = 20_000
+	for what, read := range readers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			jid := e.put("q")
+			dependents, dependencies := e.relate(jid, count)
+			var job *qless.Job
+			for _, script := range e.scriptsOf(func() {
+				var err error
+				job, err = read(e, e.Client, jid)
+				require.NoError(t, err)
+			}) {
+				require.LessOrEqual(t, membersRead(t, script, count), 4000)
+			}
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			require.Equal(t, sorted(dependencies), sorted(job.Dependencies))
+		})
+	}
+}
+
+// The jobs of one call share what it may show.
+func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
+	const jobs, count = 12, 900
+	e := newEnv(t)
+	var all, dependents, dependencies []string
+	for i := range jobs {
+		all = append(all, e.put("q", qless.JID(fmt.Sprint("j", i))))
+		dependents, dependencies = e.relate(all[i], count)
+	}
+	for _, script := range e.scriptsOf(func() {
+		read, err := e.Jobs(t.Context(), all...)
+		require.NoError(t, err)
+		require.Equal(t, all, jids(read))
+		for _, job := range read {
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			require.Equal(t, sorted(dependencies), sorted(job.Dependencies))
+		}
+	}) {
+		require.LessOrEqual(t, membersRead(t, script, count), 4000)
+	}
+}
+
+// The JSON that other clients read has everything.
+func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 5000)
+	for _, command := range []string{"get", "multiget"} {
+		reply, err := e.Run(t.Context(), command, "", jid)
+		require.NoError(t, err)
+		text := strings.TrimSuffix(strings.TrimPrefix(reply.(string), "["), "]")
+		require.NotContains(t, text, "left_out")
+		var job struct{ Dependents []string }
+		require.NoError(t, json.Unmarshal([]byte(text), &job))
+		require.Equal(t, sorted(dependents), sorted(job.Dependents))
+	}
+}
+
+// A set that changes between two steps: what stays in it is read, and nothing twice.
+func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 20_000)
+	steps := 0
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command != "relations" {
+			return
+		}
+		steps++
+		if steps == 2 {
+			more := make([]string, 60_000)
+			for i := range more {
+				more[i] = fmt.Sprint("more-", i)
+			}
+			e.addAll("ql:j:"+jid+"-dependents", more)
+			require.NoError(t, e.rdb.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
+		}
+	}))
+	job, err := client.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.Greater(t, steps, 2)
+	seen := map[string]bool{}
+	for _, dependent := range job.Dependents {
+		require.False(t, seen[dependent], dependent)
+		seen[dependent] = true
+	}
+	for _, dependent := range dependents[1:] {
+		require.True(t, seen[dependent], dependent)
+	}
+}
+
+// A job that is gone by the next step has no more dependents, which is no error.
+func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	e.relate(jid, 5000)
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "get" {
+			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		}
+	}))
+	job, err := client.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.Empty(t, job.Dependents)
+}
+
+// The jobs of a pop are locked, so it returns them even if it can't read all about them.
+func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 5000)
+	for _, what := range []string{"peek", "jobs", "job", "pop"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+		var job *qless.Job
+		var err error
+		switch what {
+		case "peek":
+			_, err = client.Queue("q").Peek(ctx, 1)
+		case "jobs":
+			_, err = client.Jobs(ctx, jid)
+		case "job":
+			_, err = client.Job(ctx, jid)
+		case "pop":
+			job, err = only(t)(client.Queue("q").Pop(ctx, 1))
+			require.NoError(t, err)
+			require.Empty(t, job.Dependents)
+			require.NoError(t, job.Refresh(t.Context()))
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			continue
+		}
+		require.ErrorIs(t, err, qless.ErrUnavailable, what)
+	}
+}
+
+func TestWhatRelationsCost(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("alone"))
+	e.put("q", qless.JID("first"))
+	e.put("q", qless.JID("second"), qless.DependsOn("first"))
+	e.put("q", qless.JID("third"), qless.DependsOn("second"))
+	for jid, want := range map[string]int{
+		"alone": 4, "first": 4 + 3, "second": 4 + 4 + 1, "third": 4 + 3 + 1,
+	} {
+		require.Len(t, e.server.Commands(t, func() { e.job(jid) }), want, jid)
+	}
 }

@@ -42,6 +42,7 @@ var calls = []string{
 	"rates|#0|+1",
 	"put|w1|~q|~new|K|$[]|#0|batch|~batch",
 	"batch.status|batch|+0|+1",
+	"relations|waiting|dependents|~0",
 	"withdraw|running",
 	"end|running|complete|||+0|$[]",
 	"end|running|failed|~g|m|+2",

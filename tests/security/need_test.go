@@ -29,7 +29,7 @@ func needsOf(t testing.TB, scripts ...string) []string {
 }
 
 // forbidden finds commands whose cost has no bound, or that reach beyond a namespace.
-var forbidden = regexp.MustCompile(`(?i)(call\(|pcall\(|NewCmd\(ctx, |\.Do\(ctx, )["'](keys|scan|sscan|hscan|zscan|flushall|` +
+var forbidden = regexp.MustCompile(`(?i)(call\(|pcall\(|NewCmd\(ctx, |\.Do\(ctx, )["'](keys|scan|hscan|zscan|flushall|` +
 	`flushdb|swapdb|sort|randomkey|debug|config|shutdown|save|bgsave|monitor|eval)["']|` +
 	`\.(Keys|Scan|SScan|HScan|ZScan|FlushAll|FlushDB|Sort|RandomKey|ConfigSet|Monitor)\(ctx`)
 
