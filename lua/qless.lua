@@ -1223,8 +1223,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -2396,8 +2396,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -5609,8 +5609,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -6410,8 +6410,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -8042,8 +8042,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -9540,8 +9540,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -11412,8 +11412,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -12262,8 +12262,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -13304,6 +13304,13 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -14000,8 +14007,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -14154,13 +14161,23 @@ for i = 2, #ARGV do
 end
 for i = 2, #ARGV do
   do
-    local jid, among = ARGV[i], among
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = ARGV[i], among, #ARGV
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end
@@ -14386,6 +14403,13 @@ local function list_of(text)
   end
   return {}
 end
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -15052,8 +15076,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -15201,9 +15225,19 @@ end
 end
 end
 local left_out = {}
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -15224,18 +15258,14 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   do
@@ -15245,7 +15275,7 @@ local function cancel_each(jids, count)
       changed = false
       for i = 1, #jids do
         local job = jobs[jids[i]]
-        local other = job and outsider(job, jobs)
+        local other = job and outsider(job.dependents, jobs)
         if other then
           jobs[jids[i]], changed = nil, true
           do
@@ -15528,6 +15558,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -15538,9 +15575,19 @@ local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -15561,18 +15608,14 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   do
@@ -15582,7 +15625,7 @@ local function cancel_each(jids, count)
       changed = false
       for i = 1, #jids do
         local job = jobs[jids[i]]
-        local other = job and outsider(job, jobs)
+        local other = job and outsider(job.dependents, jobs)
         if other then
           jobs[jids[i]], changed = nil, true
           do
@@ -16462,8 +16505,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -16837,6 +16880,13 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -16847,9 +16897,19 @@ local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -16868,13 +16928,6 @@ local function read_cancelable(jid)
   else
     job.dependents = dependents
     return job
-  end
-end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
   end
 end
 local function promote(jids, queue)
@@ -17791,8 +17844,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -17982,10 +18035,13 @@ local function cancel_all()
   jids, rest = seldom1('within_reach', jids)
   do
     local jids, count = jids
-    local jobs, canceled = {}, 0
+    local among, jobs, canceled = {}, {}, 0
+    for i = 1, #jids do
+      among[jids[i]] = true
+    end
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
-        jobs[jids[i]] = read_cancelable(jids[i]) or false
+        jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
       end
     end
     do
@@ -17995,7 +18051,7 @@ local function cancel_all()
         changed = false
         for i = 1, #jids do
           local job = jobs[jids[i]]
-          local other = job and outsider(job, jobs)
+          local other = job and outsider(job.dependents, jobs)
           if other then
             jobs[jids[i]], changed = nil, true
             do
@@ -19146,8 +19202,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -19762,8 +19818,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -20561,8 +20617,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -21917,8 +21973,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -24045,8 +24101,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -25384,8 +25440,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -27073,6 +27129,13 @@ end
   return 'deleted'
 end
 end
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -27117,13 +27180,23 @@ if state == 'complete' then
   delete_complete()
 elseif state == 'failed' then
   do
-    local jid, among = jid, {}
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = jid, {}, 0
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end
@@ -31813,8 +31886,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -32614,8 +32687,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -35780,8 +35853,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -39043,8 +39116,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -39844,8 +39917,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -44920,8 +44993,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -45721,8 +45794,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -48045,8 +48118,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -49105,8 +49178,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -53174,8 +53247,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -53975,8 +54048,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -56736,8 +56809,8 @@ end
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -62316,6 +62389,13 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local function read_job_to_cancel(jid)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
@@ -63012,8 +63092,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -63178,13 +63258,23 @@ local job = read_job_to_cancel(jid)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
-    local jid, among = jid, {}
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = jid, {}, 0
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end

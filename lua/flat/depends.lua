@@ -7,8 +7,8 @@
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard sismember smembers srem time zadd zcard zincrby zpopmax
---          zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard sismember smembers srandmember srem time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -595,8 +595,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -1214,8 +1214,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil

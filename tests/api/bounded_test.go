@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -855,5 +856,110 @@ func TestWhatRelationsCost(t *testing.T) {
 		"alone": 4, "first": 4 + 3, "second": 4 + 4 + 1, "third": 4 + 3 + 1,
 	} {
 		require.Len(t, e.server.Commands(t, func() { e.job(jid) }), want, jid)
+	}
+}
+
+// cancelers are the ways in which Go cancels jobs.
+var cancelers = map[string]func(e *env, jids ...string) error{
+	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.t.Context(), jids...) },
+	"bulk": func(e *env, jids ...string) error {
+		done, err := e.Bulk(jids...).Cancel(e.t.Context())
+		return cmp.Or(err, firstLeft(done, jids))
+	},
+	"found": func(e *env, jids ...string) error {
+		done, err := e.Queue("q").Cancel(e.t.Context(), qless.ListWaiting, qless.Filter{All: true})
+		return cmp.Or(err, firstLeft(done, jids))
+	},
+	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.t.Context(), jids[0]) },
+}
+
+// firstLeft returns why the first of some jobs was left that was.
+func firstLeft(done qless.BulkResult, jids []string) error {
+	for _, jid := range jids {
+		if err := done.Errors[jid]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A job with very many dependents is not canceled, for which some of them are reason enough.
+func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
+	const count = 20_000
+	for what, cancel := range cancelers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			all := []string{e.put("q"), e.put("q"), e.put("q")}
+			e.relate(all[0], count)
+			require.NoError(t, e.rdb.Del(t.Context(), "ql:j:"+all[0]+"-dependencies").Err())
+			for _, script := range e.scriptsOf(func() {
+				requireCode(t, qless.ErrHasDependents, cancel(e, all...))
+			}) {
+				require.LessOrEqual(t, membersRead(t, script, 0), 50)
+				require.NotContains(t, script, testkit.Monitored{
+					Caller: "lua", Words: []string{"smembers", "ql:j:" + all[0] + "-dependents"},
+				})
+			}
+			require.Equal(t, qless.StateWaiting, e.job(all[0]).State)
+		})
+	}
+}
+
+// The one dependent that is not canceled too is found among any number, wherever it is.
+func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
+	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
+		for what, cancel := range cancelers {
+			if what == "found" || what == "withdraw" {
+				continue // they can't leave out a job, or cancel several
+			}
+			t.Run(fmt.Sprint(what, " ", count), func(t *testing.T) {
+				e := newEnv(t)
+				all := []string{e.put("q")}
+				for range count {
+					all = append(all, e.put("q", qless.DependsOn(all[0])))
+				}
+				last := all[count]
+				for _, jids := range [][]string{all[:count], {all[0]}} {
+					err := cancel(e, jids...)
+					requireCode(t, qless.ErrHasDependents, err)
+					if len(jids) > 1 {
+						require.ErrorContains(t, err, last)
+					}
+				}
+			})
+		}
+	}
+	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
+		for what, cancel := range cancelers {
+			if what == "withdraw" {
+				continue
+			}
+			t.Run(fmt.Sprint(what, " all ", count), func(t *testing.T) {
+				e := newEnv(t)
+				all := []string{e.put("q")}
+				for range count {
+					all = append(all, e.put("q", qless.DependsOn(all[0])))
+				}
+				if what == "found" {
+					all = all[:1] // the others are in another list
+					_, err := e.Queue("q").Cancel(t.Context(), qless.ListDepends, qless.Filter{All: true})
+					require.NoError(t, err)
+				}
+				require.NoError(t, cancel(e, all...))
+				require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			})
+		}
+	}
+}
+
+// A failure tells some of the jobs that wait, and reads no more of them.
+func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
+	e := newEnv(t)
+	base := e.put("q", qless.JID("base"))
+	e.put("q", qless.DependsOn(base), qless.OnFailureRun)
+	e.relate(base, 20_000)
+	job := e.pop("q")
+	for _, script := range e.scriptsOf(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }) {
+		require.LessOrEqual(t, membersRead(t, script, 0), 1000)
 	}
 }
