@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -261,17 +262,40 @@ func restOf(op, rest string) ([]string, error) {
 	return wire.Strings(jids), err
 }
 
+// maxTogether is how many jobs a call changes together, all of them or none.
+const maxTogether = 500
+
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
-// Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
-// depend on can only be canceled together with them: otherwise the error is [ErrHasDependents] and
-// nothing is changed. All are canceled by one script: for hundreds of jobs, use [Bulk.Cancel].
+// Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]: for
+// any number, use [Bulk.Cancel]. A job that others depend on can only be canceled together with them:
+// otherwise the error is [ErrHasDependents] and nothing is changed.
+//
+// A script cancels at most 250 jobs, and fewer failed ones if it has to look for them in long groups;
+// then Cancel runs it again. If that fails, because the connection breaks or a job has come that
+// depends on one of the others, those before are canceled. None of the others waits for one of them.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
-	return c.runOnJobs(ctx, "cancel", jids)
+	const op = "cancel"
+	jids = unique(jids)
+	if len(jids) < 2 {
+		return c.runOnJobs(ctx, op, jids)
+	}
+	if len(jids) > maxTogether {
+		return invalid(op, "", "%d jobs are more than %d: use Bulk.Cancel", len(jids), maxTogether)
+	}
+	if err := checkNames(op, "jid", jids); err != nil {
+		return err
+	}
+	err := c.runRests(ctx, &BulkResult{}, "change", jids, op, "all")
+	var own *Error
+	if errors.As(err, &own) {
+		own.Op = op
+	}
+	return err
 }
 
 // Timeout takes running jobs from their workers at once; they are the next to be popped. If one of
 // them is not running, the error is [ErrNotRunning] or [ErrNotFound] and nothing is changed. No jid
-// at all is [ErrInvalid].
+// at all, or more than 500, is [ErrInvalid].
 func (c *Client) Timeout(ctx context.Context, jids ...string) error {
 	return c.runOnJobs(ctx, "timeout", jids)
 }
@@ -279,6 +303,9 @@ func (c *Client) Timeout(ctx context.Context, jids ...string) error {
 func (c *Client) runOnJobs(ctx context.Context, op string, jids []string) error {
 	if err := checkNames(op, "jid", jids); err != nil {
 		return err
+	}
+	if len(jids) > maxTogether {
+		return invalid(op, "", "%d jobs are more than %d", len(jids), maxTogether)
 	}
 	jid := ""
 	if len(jids) == 1 {
@@ -384,12 +411,19 @@ func (c *Client) WorkerJobs(ctx context.Context, name string) (WorkerJobs, error
 	return WorkerJobs{Jobs: itemsOf(r.Jobs), Stalled: itemsOf(r.Stalled)}, err
 }
 
-// Deregister removes workers from the list of known workers. They keep their locks, and a [Worker]
-// that runs is listed again within a minute. No name at all is [ErrInvalid].
+// Deregister removes workers from the list of known workers, 500 in a step. They keep their locks,
+// and a [Worker] that runs is listed again within a minute. No name at all is [ErrInvalid].
 func (c *Client) Deregister(ctx context.Context, workers ...string) error {
 	if err := checkNames("worker.deregister", "worker name", workers); err != nil {
 		return err
 	}
-	_, err := c.run(ctx, "worker.deregister", "", anys(nil, workers...)...)
-	return err
+	for some := range slices.Chunk(workers, deregisteredAtOnce) {
+		if _, err := c.run(ctx, "worker.deregister", "", anys(nil, some...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// deregisteredAtOnce is how many workers a script deregisters.
+const deregisteredAtOnce = 500

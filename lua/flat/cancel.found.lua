@@ -132,10 +132,10 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid)
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and how
---          many of the last ones the caller has to name again, because their failure groups are long
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and the
+--          jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once
@@ -349,7 +349,7 @@ end
     call('lpush', key, first)
   end
 elseif which == 'within_reach' then
-local jids = ...
+local jids, most = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -367,18 +367,19 @@ local function list_of(text)
   end
   return {}
 end
-  local left = 300000
-  for i = 1, #jids do
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'fair_score' then
 local queue, priority, stored, known = ...
 local function finite(text, default)
@@ -3620,7 +3621,7 @@ for i = 1, #jids do
   end
 end
 local count = #items
-local more = ',"rest":' .. rest
+local more = ',"rest":' .. array(rest)
 if count == 0 then
   return ('{"count":' .. 0 .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 end

@@ -46,11 +46,12 @@ local function check_dependents(jid, among, n)
   return dependents
 end
 
--- Reads what cancel_job needs. The first field is the state, which is false if there is no such job.
-local function read_job_to_cancel(jid)
+-- Reads what cancel_job needs. The first field is the state, which is false if there is no such job. A
+-- caller may know which jobs it waits for.
+local function read_job_to_cancel(jid, dependencies)
   local key = job_key(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 

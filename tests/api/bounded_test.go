@@ -400,6 +400,18 @@ func passedOver(script []testkit.Monitored, length int) int {
 	return count
 }
 
+// lengthen makes a failure group longer.
+func (e *env) lengthen(group string, length int) {
+	e.t.Helper()
+	pad := make([]any, 10_000)
+	for i := range length / len(pad) {
+		for k := range pad {
+			pad[k] = fmt.Sprint("pad", i, "-", k)
+		}
+		require.NoError(e.t, e.rdb.LPush(e.t.Context(), "ql:f:"+group, pad...).Err())
+	}
+}
+
 func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 	const length = 200_000
 	for what, do := range map[string]func(b *qless.Bulk) (qless.BulkResult, error){
@@ -410,13 +422,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			failed := e.failGroup(40, "g")
-			pad := make([]any, 10_000)
-			for i := range length / len(pad) {
-				for k := range pad {
-					pad[k] = fmt.Sprint("pad", i, "-", k)
-				}
-				require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", pad...).Err())
-			}
+			e.lengthen("g", length)
 			scripts := e.scriptsOf(func() {
 				r, err := do(e.Bulk(failed...))
 				require.NoError(t, err)

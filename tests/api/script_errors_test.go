@@ -289,6 +289,7 @@ var refusals = []refusal{
 	{"cancel.found|waiting|q||501|0", `Cancel.found(): Arg "count" is not from 1 to 500: 501`, nil},
 	{"change|nonsense|", `Change(): Arg "jid" missing`, nil},
 	{"change|nonsense||j", `Change(): Unknown action "nonsense"`, nil},
+	{"change|cancel|all|running|parent", `Cancel(): parent is a dependency of child but is not mentioned to be canceled`, qless.ErrHasDependents},
 	{"change|priority|x|j", `Change(): Arg "priority" not a number: x`, nil},
 	{"change|tag|x|j", `Change(): Arg "tags" missing or not JSON: x`, nil},
 	{"change", `Change(): Arg "what" missing`, nil},
