@@ -173,7 +173,7 @@ func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 }
 
 // Pending returns the jids of the members that the callback waits for, in no particular order.
-// While members end, a page may miss some.
+// While members end, a page may miss some. It reads all of them, thousands in steps.
 func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
 	args, err := r.args("batch.status")
 	if err != nil {
@@ -183,8 +183,33 @@ func (b *Batch) Pending(ctx context.Context, r Range) (Page[string], error) {
 	if err != nil {
 		return Page[string]{}, err
 	}
+	if reply.LeftOut {
+		return b.pageOfMany(ctx, r)
+	}
 	jids := append([]string{}, wire.Strings(reply.JIDs)...)
 	return Page[string]{Items: jids, Total: reply.Pending.Int()}, nil
+}
+
+// pageOfMany returns a page of pending members that are thousands.
+func (b *Batch) pageOfMany(ctx context.Context, r Range) (Page[string], error) {
+	offset, limit, err := r.bounds("batch.status")
+	if err != nil {
+		return Page[string]{}, err
+	}
+	jids, err := b.pending(ctx)
+	if err != nil {
+		return Page[string]{}, err
+	}
+	slices.Sort(jids) // pages need an order
+	from := min(offset, len(jids))
+	items := append([]string{}, jids[from:min(from+limit, len(jids))]...)
+	return Page[string]{Items: items, Total: len(jids)}, nil
+}
+
+// pending returns all members that the callback waits for.
+func (b *Batch) pending(ctx context.Context) ([]string, error) {
+	jids, err := b.client.related(ctx, b.id, relationDependencies)
+	return slices.DeleteFunc(jids, func(jid string) bool { return jid == openBatch }), err
 }
 
 // A batchReply is what the script batch.status returns.
@@ -195,6 +220,7 @@ type batchReply struct {
 	Pending wire.Number          `json:"pending"`
 	Failed  map[string]string    `json:"failed"`
 	JIDs    wire.List[wire.Text] `json:"jids"`
+	LeftOut bool                 `json:"left_out"` // there are too many jids
 }
 
 // read reads the batch, and a range of its pending members.
@@ -218,17 +244,11 @@ func (b *Batch) Cancel(ctx context.Context) error {
 	if _, err := b.read(ctx, "0", "0"); err != nil {
 		return err
 	}
-	members, err := b.client.related(ctx, b.id, relationDependencies)
+	members, err := b.pending(ctx)
 	if err != nil {
 		return err
 	}
-	jids := []string{b.id}
-	for _, jid := range members {
-		if jid != openBatch {
-			jids = append(jids, jid)
-		}
-	}
-	for some := range slices.Chunk(jids, maxTogether) {
+	for some := range slices.Chunk(append([]string{b.id}, members...), maxTogether) {
 		if err := b.client.Cancel(ctx, some...); err != nil {
 			return err
 		}

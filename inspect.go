@@ -268,11 +268,13 @@ const maxTogether = 500
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]: for
 // any number, use [Bulk.Cancel]. A job that others depend on can only be canceled together with them:
-// otherwise the error is [ErrHasDependents] and nothing is changed.
+// otherwise the error is [ErrHasDependents] and nothing is changed. It is [ErrInvalid] if there are more
+// than 20,000 dependencies among several jobs: cancel the dependents first.
 //
 // A script cancels at most 250 jobs, and fewer failed ones if it has to look for them in long groups;
 // then Cancel runs it again. If that fails, because the connection breaks or a job has come that
-// depends on one of the others, those before are canceled. None of the others waits for one of them.
+// depends on one of the others, those before are canceled. None of the others waits for one of them,
+// but one that waited for more than 1,000 jobs may wait for fewer, and for ever: cancel it again.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = unique(jids)

@@ -5,7 +5,8 @@
 -- ARGV     NOW, jid, offset, count
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of those whose
---          failure was told to it; jids
+--          failure was told to it; jids, or left_out if it waits for too many to look at, which the
+--          command relations has
 -- Errors   Batch.status() when there is no such job, or it is not a batch
 -- Cost     3 commands, 4 if the count is not 0
 -- Repeat   safe
@@ -32,6 +33,9 @@ local dependencies = job_key(jid) .. '-dependencies'
 local open = call('sismember', dependencies, OPEN) == 1
 local pending = call('scard', dependencies) - (open and 1 or 0)
 
+-- How many pending members a call lists at most.
+local MAX_LISTED = 4000
+
 -- The members that it waits for, in the range. Redis may change their order between two calls, so that
 -- pages need another.
 local function members()
@@ -51,10 +55,12 @@ local function members()
   return found
 end
 
+local too_many = count > 0 and pending > MAX_LISTED
 local _, values = split_options(job[2])
 local own = type(values.b) == 'table' and values.b or none
 local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. number_json(finite(own.n, 0)) .. ',"pending":' .. number_json(pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  ',"jids":' .. array(count > 0 and not too_many and members() or none) ..
+  (too_many and ',"left_out":true' or '') .. '}'

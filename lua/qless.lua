@@ -13271,13 +13271,15 @@ local function members()
   end
   return found
 end
+local too_many = count > 0 and pending > 4000
 local _, values = seldom1('split_options', job[2])
 local own = type(values.b) == 'table' and values.b or none
 local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  ',"jids":' .. array(count > 0 and not too_many and members() or none) ..
+  (too_many and ',"left_out":true' or '') .. '}'
 elseif command == 'cancel' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -18009,6 +18011,9 @@ end
   return jids
 elseif which == 'cancel_together' then
 local jids = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -18173,12 +18178,16 @@ local function cancel_job(jid, job, how, count)
   end
 end
 local function dependents_of_all(jids)
-  local among, dependents = {}, {}
+  local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
     among[jids[i]] = true
   end
   for i = 1, #jids do
     dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > 20000 then
+      reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+    end
   end
   return dependents
 end
@@ -18200,7 +18209,7 @@ local function dependents_first(jids, dependents)
   return order
 end
 local function read_first(jids)
-  local jobs, left = {}, 5000
+  local jobs, left = {}, 1000
   for i = 1, #jids do
     local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
     left = left - count
@@ -18212,7 +18221,7 @@ local function read_first(jids)
   return jobs
 end
 local function unlink_some(jid)
-  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 5000)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
   for i = 1, #others do
     try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
   end

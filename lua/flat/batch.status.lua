@@ -5,7 +5,8 @@
 -- ARGV     NOW, jid, offset, count
 -- Returns  JSON: the state of the batch's own job; open; total, how many members it has got;
 --          pending, how many of them it waits for; failed, an object with the groups of those whose
---          failure was told to it; jids
+--          failure was told to it; jids, or left_out if it waits for too many to look at, which the
+--          command relations has
 -- Errors   Batch.status() when there is no such job, or it is not a batch
 -- Cost     3 commands, 4 if the count is not 0
 -- Repeat   safe
@@ -155,11 +156,13 @@ local function members()
   end
   return found
 end
+local too_many = count > 0 and pending > 4000
 local _, values = seldom1('split_options', job[2])
 local own = type(values.b) == 'table' and values.b or none
 local failed = type(values.f) == 'table' and values.f.failed
 return '{"state":' .. cjson.encode(job[1]) .. ',"open":' .. tostring(open) ..
   ',"total":' .. string.format('%.17g', (finite(own.n, 0))) .. ',"pending":' .. string.format('%.17g', pending) ..
   ',"failed":' .. (type(failed) == 'table' and cjson.encode(failed) or '{}') ..
-  ',"jids":' .. array(count > 0 and members() or none) .. '}'
+  ',"jids":' .. array(count > 0 and not too_many and members() or none) ..
+  (too_many and ',"left_out":true' or '') .. '}'
 

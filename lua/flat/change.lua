@@ -1273,6 +1273,9 @@ end
   return jids
 elseif which == 'cancel_together' then
 local jids = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
 local function must_publish()
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
@@ -1437,12 +1440,16 @@ local function cancel_job(jid, job, how, count)
   end
 end
 local function dependents_of_all(jids)
-  local among, dependents = {}, {}
+  local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
     among[jids[i]] = true
   end
   for i = 1, #jids do
     dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > 20000 then
+      reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+    end
   end
   return dependents
 end
@@ -1464,7 +1471,7 @@ local function dependents_first(jids, dependents)
   return order
 end
 local function read_first(jids)
-  local jobs, left = {}, 5000
+  local jobs, left = {}, 1000
   for i = 1, #jids do
     local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
     left = left - count
@@ -1476,7 +1483,7 @@ local function read_first(jids)
   return jobs
 end
 local function unlink_some(jid)
-  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 5000)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
   for i = 1, #others do
     try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
   end

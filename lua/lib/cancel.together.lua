@@ -13,16 +13,23 @@
 local MAX_CANCELED = 250
 
 -- How many dependencies a call removes at most.
-local MAX_UNLINKED = 5000
+local MAX_UNLINKED = 1000
+
+-- How many dependents of all jobs a call looks at.
+local MAX_DEPENDENTS = 20000
 
 -- The jobs among these that depend on each of them. Fails if another one depends on any.
 local function dependents_of_all(jids) -- cold
-  local among, dependents = {}, {}
+  local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
     among[jids[i]] = true
   end
   for i = 1, #jids do
     dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > MAX_DEPENDENTS then
+      reject('Cancel', 'The jobs have more than ' .. MAX_DEPENDENTS .. ' dependents')
+    end
   end
   return dependents
 end

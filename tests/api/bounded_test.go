@@ -664,7 +664,7 @@ func (e *env) addAll(key string, members []string) {
 
 // membersRead returns how many members of sets a script has read at most, if those that it read as a
 // whole had a size.
-func membersRead(t *testing.T, script []testkit.Monitored, size int) int {
+func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
 	t.Helper()
 	sum := 0
 	for _, command := range script {

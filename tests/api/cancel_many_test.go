@@ -118,6 +118,25 @@ func TestACancelOfHundredsIgnoresWhatIsGoneOrComplete(t *testing.T) {
 	require.Zero(t, e.counts("q").Waiting)
 }
 
+// The check of all would take too long. Dependents can be canceled first.
+func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
+	e := newEnv(t)
+	var all []string
+	for i := range 201 {
+		options := []qless.PutOption{qless.JID(fmt.Sprint("j", i))}
+		if i > 0 {
+			options = append(options, qless.DependsOn(all...))
+		}
+		all = append(all, e.put("q", options...))
+	}
+	before := e.dump()
+	requireCode(t, qless.ErrInvalid, e.Cancel(t.Context(), all...))
+	require.Equal(t, before, e.dump())
+	require.NoError(t, e.Cancel(t.Context(), all[150:]...))
+	require.NoError(t, e.Cancel(t.Context(), all...))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+}
+
 // However the jids are ordered, no job ever waits for one that is gone.
 func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
 	for what, arrange := range map[string]func(all []string){
@@ -191,12 +210,13 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, batch.Commit(t.Context()))
+	e.requirePages(batch, 12_000)
 	calls := 0
 	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
 		if call.Command == "change" {
 			calls++
 			job, err := e.Job(t.Context(), batch.ID())
-			if calls < 3 {
+			if calls <= 12 { // a thousand members each
 				require.NoError(t, err)
 				require.Equal(t, qless.StateDepends, job.State)
 				require.Contains(t, job.Dependencies, "x:open")
@@ -205,12 +225,35 @@ func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
 			}
 		}
 	}))
-	e.requireShort(5000+2*cancelCost, func() {
+	e.requireShort(1000+2*cancelCost, func() {
 		require.NoError(t, client.Batch(batch.ID()).Cancel(t.Context()))
 	})
 	require.Greater(t, calls, 12_000/canceledAtOnce)
 	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
 	require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+}
+
+// requirePages requires that the pages of a batch have all of its members, read in steps.
+func (e *env) requirePages(batch *qless.Batch, members int) {
+	e.t.Helper()
+	seen := map[string]bool{}
+	for _, script := range e.scriptsOf(func() {
+		for offset := 0; offset <= members; offset += 5000 {
+			page, err := batch.Pending(e.t.Context(), qless.Range{Offset: offset, Limit: 5000})
+			require.NoError(e.t, err)
+			require.Equal(e.t, members, page.Total)
+			require.Len(e.t, page.Items, min(5000, members-offset))
+			for _, jid := range page.Items {
+				seen[jid] = true
+			}
+		}
+		page, err := batch.Pending(e.t.Context(), qless.Range{Offset: members + 1})
+		require.NoError(e.t, err)
+		require.Equal(e.t, qless.Page[string]{Items: []string{}, Total: members}, page)
+	}) {
+		require.LessOrEqual(e.t, membersRead(e.t, script, members), 4000)
+	}
+	require.Len(e.t, seen, members)
 }
 
 // make1000 returns what puts 1000 jobs.
