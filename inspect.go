@@ -221,8 +221,8 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 const jobsAtOnce = 250
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, and 4,000 jids of jobs that wait for
-// others.
+// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and 4,000
+// jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil

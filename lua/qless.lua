@@ -3521,15 +3521,21 @@ end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
 local function with_room(jids)
-  local bytes = large.bytes
+  local bytes, small, count = large.bytes, 0, #jids
   for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    local size = finite(try('hstrlen', prefix .. 'j:' .. jids[i], 'data'), 0)
+    if size < 4096 then
+      size = size * 8
+      small = small + size
+    end
+    bytes = bytes + size
     if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      return i - 1
+      count = i - 1
+      break
     end
   end
-  return #jids
+  large.bytes = large.bytes + small
+  return count
 end
   local count = with_room(jids)
   if count == #jids then
@@ -33913,19 +33919,6 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid, asks_due)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if not job[13] then
-    return
-  elseif not asks_due then
-    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
-  end
-  local state, more = job[14], seldom1('set_beside', job)
-  if state == 'scheduled' or state == 'depends' then
-    more = more .. seldom1('due_member', jid, job[2], state)
-  end
-  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
-end
 local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
@@ -33935,7 +33928,25 @@ do
     if large.bytes >= 2097152 then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text
+    repeat
+      local run, jid, asks_due = try, jids[i], asks_due
+      local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+      if not job[13] then
+        text = nil
+        break
+      elseif not asks_due then
+        text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+        break
+      end
+      local state, more = job[14], seldom1('set_beside', job)
+      if state == 'scheduled' or state == 'depends' then
+        more = more .. seldom1('due_member', jid, job[2], state)
+      end
+      text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+    until true
+    found[#found + 1] = text
+    large.bytes = large.bytes + (asks_due and text and #text * 8 or 0)
   end
   return seldom1('with_large', joined(found), '')
 end

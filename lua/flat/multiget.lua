@@ -329,19 +329,6 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
-local function find_job(run, jid, asks_due)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
-  if not job[13] then
-    return
-  elseif not asks_due then
-    return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
-  end
-  local state, more = job[14], seldom1('set_beside', job)
-  if state == 'scheduled' or state == 'depends' then
-    more = more .. seldom1('due_member', jid, job[2], state)
-  end
-  return job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
-end
 
 local asks_due = ARGV[2] == 'x:due'
 do
@@ -352,7 +339,25 @@ do
     if large.bytes >= 2097152 then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text
+    repeat
+      local run, jid, asks_due = try, jids[i], asks_due
+      local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
+      if not job[13] then
+        text = nil
+        break
+      elseif not asks_due then
+        text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'))
+        break
+      end
+      local state, more = job[14], seldom1('set_beside', job)
+      if state == 'scheduled' or state == 'depends' then
+        more = more .. seldom1('due_member', jid, job[2], state)
+      end
+      text = job_json(job, (type(try('zscore', prefix .. 'tracked', jid)) == 'string'), more)
+    until true
+    found[#found + 1] = text
+    large.bytes = large.bytes + (asks_due and text and #text * 8 or 0)
   end
   return seldom1('with_large', joined(found), '')
 end

@@ -3570,15 +3570,21 @@ end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
 local function with_room(jids)
-  local bytes = large.bytes
+  local bytes, small, count = large.bytes, 0, #jids
   for i = 1, #jids > 1 and #jids or 0 do
-    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
-    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
+    local size = finite(try('hstrlen', prefix .. 'j:' .. jids[i], 'data'), 0)
+    if size < 4096 then
+      size = size * 8
+      small = small + size
+    end
+    bytes = bytes + size
     if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      return i - 1
+      count = i - 1
+      break
     end
   end
-  return #jids
+  large.bytes = large.bytes + small
+  return count
 end
   local count = with_room(jids)
   if count == #jids then

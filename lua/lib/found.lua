@@ -44,7 +44,9 @@ local function find_jobs(jids, first, asks_due)
     if large.bytes >= MAX_LARGE then
       return with_large(joined(found), array({unpack(jids, i)}))
     end
-    found[#found + 1] = find_job(try, jids[i], asks_due)
+    local text = find_job(try, jids[i], asks_due)
+    found[#found + 1] = text
+    large.bytes = large.bytes + (asks_due and text and #text * JSON_BYTE or 0)
   end
   return with_large(joined(found), '')
 end
