@@ -18890,7 +18890,6 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local none = {}
 local seldom1
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -19494,6 +19493,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -20210,6 +20210,15 @@ if state ~= 'depends' then
     error(area .. '(): ' .. message)
   end
 end
+local function are_all(ended)
+  local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
+  for i = 1, #ended do
+    if not seen[ended[i]] then
+      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+    end
+  end
+  return count == call('scard', key)
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -20237,8 +20246,8 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
-    if #left == 0 then
+    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do
@@ -20263,23 +20272,9 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left
   do
-    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
-    local gone, kept = {}, {}
-    for i = first, #other do
-      gone[other[i]] = true
-    end
-    for i = 1, #list do
-      if not gone[list[i]] then
-        kept[#kept + 1] = list[i]
-      end
-    end
-    left = kept
-  end
-  do
-    local ended, left = ended, #ended > 0 and left or {jid}
-    if #left == 0 then
+    local ended, is_free = ended, #ended > 0 and are_all(ended)
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do

@@ -1025,3 +1025,26 @@ func TestLongHistoriesAreReadInSteps(t *testing.T) {
 	require.Equal(t, all, jids(jobs))
 	require.Len(t, jobs[count-1].History, 1+entries)
 }
+
+// To take one dependency from a job does not read the others.
+func TestOneOfManyDependenciesIsRemoved(t *testing.T) {
+	e := newEnv(t)
+	first, second := e.put("q"), e.put("q")
+	job := e.job(e.put("q", qless.DependsOn(first, second)))
+	_, more := e.relate(job.JID, 5000)
+	for _, script := range e.scriptsOf(func() {
+		require.NoError(t, job.Undepend(t.Context(), first, first, "unknown"))
+	}) {
+		require.Zero(t, membersRead(t, script, 5000))
+	}
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, sorted(append(more, second)), sorted(job.Dependencies))
+	require.Equal(t, qless.StateDepends, job.State)
+	require.NoError(t, job.Undepend(t.Context(), more...))
+	require.NoError(t, job.Undepend(t.Context(), "unknown"))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateDepends, job.State)
+	require.NoError(t, job.Undepend(t.Context(), second, second))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateWaiting, job.State)
+}

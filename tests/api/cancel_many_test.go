@@ -130,7 +130,9 @@ func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
 		all = append(all, e.put("q", options...))
 	}
 	before := e.dump()
-	requireCode(t, qless.ErrInvalid, e.Cancel(t.Context(), all...))
+	err := e.Cancel(t.Context(), all...)
+	requireCode(t, qless.ErrInvalid, err)
+	require.EqualError(t, err, "qless: cancel: The jobs have more than 20000 dependents")
 	require.Equal(t, before, e.dump())
 	require.NoError(t, e.Cancel(t.Context(), all[150:]...))
 	require.NoError(t, e.Cancel(t.Context(), all...))

@@ -589,6 +589,9 @@ func TestNoScriptErrorIsLeftOut(t *testing.T) {
 		if strings.Contains(where, "'Finish', 'jid'") || strings.Contains(where, "'Finish', 'queue'") {
 			continue // the data, which comes after them, is looked at first
 		}
+		if strings.Contains(where, "MAX_DEPENDENTS") {
+			continue // see TestACancelOfJobsWithVeryManyDependencies
+		}
 		covered := slices.ContainsFunc(refusals, func(c refusal) bool { return pattern.MatchString(c.text) })
 		require.True(t, covered, "no refusal for %s: %s", where, pattern)
 	}
