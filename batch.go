@@ -237,9 +237,9 @@ func (b *Batch) read(ctx context.Context, r ...any) (batchReply, error) {
 }
 
 // Cancel cancels the callback and the members that it waits for, also those that run, as
-// [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time. Members
-// that have ended stay as they are. A member that a job outside the batch depends on is not canceled:
-// the error is [ErrHasDependents].
+// [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time.
+// Members that have ended stay as they are. A member that a job outside the batch depends on is not
+// canceled: the error is [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
 	if _, err := b.read(ctx, "0", "0"); err != nil {
 		return err

@@ -221,8 +221,8 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 const jobsAtOnce = 250
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and 4,000
-// jids of jobs that wait for others.
+// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and
+// 4,000 jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -267,9 +267,9 @@ const maxTogether = 500
 
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
 // Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]: for
-// any number, use [Bulk.Cancel]. A job that others depend on can only be canceled together with them:
-// otherwise the error is [ErrHasDependents] and nothing is changed. It is [ErrInvalid] if there are more
-// than 20,000 dependencies among several jobs: cancel the dependents first.
+// any number, use [Bulk.Cancel]. A job that others depend on can only be canceled together with
+// them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more than
+// 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
 // A script cancels at most 250 jobs, and fewer failed ones if it has to look for them in long groups;
 // then Cancel runs it again. If that fails, because the connection breaks or a job has come that

@@ -5,9 +5,10 @@
 --          what, and the value: cancel, '', or 'all' to cancel no job if another one depends on any;
 --          priority, a number; promote, a queue or '' for any; tag or untag, a JSON array of tags;
 --          track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
---          which were left, and the jids that the caller has to name again, because the failure groups
---          of those to be canceled are long, or all of them are more than 250
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no
+--          change, which were left, and the jids that the caller has to name again, because those
+--          to be canceled are in long failure groups or, with all, more than 250, or one of them
+--          waits for more than 1,000 others
 -- Errors   Change(); with all, Cancel() when a job that is not among them depends on one of them
 -- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and the
---          jids that the caller has to name again, because their failure groups are long
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and
+--          the jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once

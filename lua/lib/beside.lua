@@ -4,8 +4,8 @@
 -- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
--- From how many bytes on data is large, and how many bytes of it a call sends. A byte of JSON counts as
--- several.
+-- From how many bytes on data is large, and how many bytes of it a call sends. A byte of JSON
+-- counts as several.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
 local JSON_BYTE = 8

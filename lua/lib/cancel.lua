@@ -24,8 +24,8 @@ end
 -- How many dependents of a job are looked at first.
 local FEW = 10
 
--- The jobs that depend on one: all of them, if they are few or all among n jobs, or else so many that
--- an outsider is among them.
+-- The jobs that depend on one: all of them, if they are few or all among n jobs, or else so many
+-- that an outsider is among them.
 local function dependents_beyond(run, jid, among, n)
   local key = job_key(jid) .. '-dependents'
   local found = run('srandmember', key, FEW + 1)
@@ -41,13 +41,14 @@ local function check_dependents(jid, among, n)
   local dependents = dependents_beyond(call, jid, among, n)
   local other = outsider(dependents, among)
   if other then
-    reject('Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled')
+    reject('Cancel', jid .. ' is a dependency of ' .. other ..
+      ' but is not mentioned to be canceled')
   end
   return dependents
 end
 
--- Reads what cancel_job needs. The first field is the state, which is false if there is no such job. A
--- caller may know which jobs it waits for.
+-- Reads what cancel_job needs. The first field is the state, which is false if there is no such
+-- job. A caller may know which jobs it waits for.
 local function read_job_to_cancel(jid, dependencies)
   local key = job_key(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')

@@ -1,6 +1,6 @@
--- Canceling jobs together: none, if a job that is not among them depends on one of them. If they are
--- too many for one call, the caller names the others again. Those on which others depend come last, so
--- that no job ever waits for one that is gone.
+-- Canceling jobs together: none, if a job that is not among them depends on one of them. If they
+-- are too many for one call, the caller names the others again. Those on which others depend come
+-- last, so that no job ever waits for one that is gone.
 
 -- @include "lib/base.lua"
 -- @include "lib/cancel.lua"
@@ -53,8 +53,8 @@ local function dependents_first(jids, dependents) -- cold
   return order
 end
 
--- Reads the first of these jobs: as many as a call may cancel, given what they wait for. None if the
--- first waits for too many.
+-- Reads the first of these jobs: as many as a call may cancel, given what they wait for. None if
+-- the first waits for too many.
 local function read_first(jids) -- cold
   local jobs, left = {}, MAX_UNLINKED
   for i = 1, #jids do
@@ -68,8 +68,8 @@ local function read_first(jids) -- cold
   return jobs
 end
 
--- Has a job wait for fewer others, and for one that is never complete: so that it does not run if nobody
--- goes on to cancel it.
+-- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
+-- nobody goes on to cancel it.
 local function unlink_some(jid) -- cold
   local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
   for i = 1, #others do
@@ -78,8 +78,8 @@ local function unlink_some(jid) -- cold
   link(jid, {OPEN}, {})
 end
 
--- Cancels jobs, each of which is named once. Returns how many, and the jids that are left for the next
--- call.
+-- Cancels jobs, each of which is named once. Returns how many, and the jids that are left for the
+-- next call.
 local function cancel_together(jids) -- cold
   local order = dependents_first(jids, dependents_of_all(jids))
   local some = within_reach(order, MAX_CANCELED)

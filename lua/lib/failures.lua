@@ -66,8 +66,8 @@ end
 -- How many jobs of groups a call passes over at most that removes several: that takes about 5 ms.
 local MAX_PASSED_OVER = 300000
 
--- The first of these jobs, as many as one call may take out of their groups, and no more than a number
--- if there is one, and the others.
+-- The first of these jobs, as many as one call may take out of their groups, and no more than a
+-- number if there is one, and the others.
 local function within_reach(jids, most) -- cold
   local left, count = MAX_PASSED_OVER, math.min(#jids, most or #jids)
   for i = 1, count do

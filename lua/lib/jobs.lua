@@ -34,8 +34,8 @@ local function read_job(run, jid)
     'expires')
 end
 
--- Its field room is how many jids of other jobs this call may still show. Without it, as for clients of
--- other languages, it shows all.
+-- Its field room is how many jids of other jobs this call may still show. Without it, as for
+-- clients of other languages, it shows all.
 local relations = {}
 
 -- The most of them that Go gets, which reads the others with the command relations.
