@@ -74,10 +74,10 @@ func (q *Queue) Put(
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
 // again when their locks expire.
 //
-// A script pops at most 250 jobs, 2 MiB of data that is larger than 4 KiB, unless it is that of one
-// job, and 256 KiB of other data; then Pop runs it again. If that fails, it returns the jobs that it
-// has. More than 4,000 Dependents are read in further steps. If one fails, the job is returned
-// without them, and [Job.Refresh] reads them.
+// A script pops at most 250 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
+// one job; then Pop runs it again. If that fails, it returns the jobs that it has. More than 4,000
+// Dependents are read in further steps. If one fails, the job is returned without them, and
+// [Job.Refresh] reads them.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err

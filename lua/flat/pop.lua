@@ -3570,21 +3570,15 @@ end
 local out, show, rest = {}, timed and timed_json or popped_json, ''
 local function first_of(jids)
 local function with_room(jids)
-  local bytes, small, count = large.bytes, 0, #jids
+  local bytes = large.bytes
   for i = 1, #jids > 1 and #jids or 0 do
-    local size = finite(try('hstrlen', prefix .. 'j:' .. jids[i], 'data'), 0)
-    if size < 4096 then
-      size = size * 8
-      small = small + size
-    end
-    bytes = bytes + size
+    local size = try('hstrlen', prefix .. 'j:' .. jids[i], 'data')
+    bytes = bytes + (type(size) == 'number' and size >= 4096 and size or 0)
     if bytes > 2097152 and (i > 1 or large.bytes > 0) then
-      count = i - 1
-      break
+      return i - 1
     end
   end
-  large.bytes = large.bytes + small
-  return count
+  return #jids
 end
   local count = with_room(jids)
   if count == #jids then

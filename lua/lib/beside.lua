@@ -4,13 +4,11 @@
 -- @include "lib/base.lua"
 -- @include "lib/jobs.lua"
 
--- From how many bytes on data is large, and how many bytes of it a call sends. A byte of JSON
--- counts as several.
+-- From how many bytes on data is large, and how many bytes of it a call sends.
 local LARGE_DATA = 4096
 local MAX_LARGE = 2097152
-local JSON_BYTE = 8
 
--- The large data of this call, and how many bytes the call sends, in bytes of large data.
+-- The large data of this call, and how many bytes it has.
 local large = {bytes = 0}
 
 -- Takes large data out of a job. Returns the member of its JSON that says which it is, or ''.
@@ -26,21 +24,15 @@ end
 
 -- How many of these jobs may still be sent, but at least one if none has been.
 local function with_room(jids) -- cold
-  local bytes, small, count = large.bytes, 0, #jids
+  local bytes = large.bytes
   for i = 1, #jids > 1 and #jids or 0 do
-    local size = finite(try('hstrlen', job_key(jids[i]), 'data'), 0)
-    if size < LARGE_DATA then
-      size = size * JSON_BYTE
-      small = small + size
-    end
-    bytes = bytes + size
+    local size = try('hstrlen', job_key(jids[i]), 'data')
+    bytes = bytes + (type(size) == 'number' and size >= LARGE_DATA and size or 0)
     if bytes > MAX_LARGE and (i > 1 or large.bytes > 0) then
-      count = i - 1
-      break
+      return i - 1
     end
   end
-  large.bytes = large.bytes + small -- set_beside counts the others
-  return count
+  return #jids
 end
 
 -- A reply with large data, or without any and without a rest the text alone.

@@ -36,6 +36,9 @@ local function find_job(run, jid, asks_due)
   return job_json(job, is_tracked(jid), more)
 end
 
+-- As how many bytes of large data one of JSON counts.
+local JSON_BYTE = 8
+
 -- The JSON array of the jobs that exist, or with asks_due a reply with large data.
 local function find_jobs(jids, first, asks_due)
   local found = {}
