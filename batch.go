@@ -227,20 +227,17 @@ func (b *Batch) read(ctx context.Context, cursor ...any) (batchReply, error) {
 	return decode[batchReply](op, reply)
 }
 
-// cancelBatch is how many members one script cancels.
-const cancelBatch = 1000
-
-// Cancel cancels the callback and the members that it waits for, also those that run. Members that
-// have ended stay as they are. One script cancels the callback and up to 999 members; if there are
-// more, others follow. A member that a job outside the batch depends on is not canceled: the error
-// is [ErrHasDependents].
+// Cancel cancels the callback and the members that it waits for, also those that run, as
+// [Client.Cancel] does: first the callback and up to 499 members, and then up to 500 at a time.
+// Members that have ended stay as they are. A member that a job outside the batch depends on is not
+// canceled: the error is [ErrHasDependents].
 func (b *Batch) Cancel(ctx context.Context) error {
 	members, err := b.pending(ctx)
 	if err != nil {
 		return err
 	}
 	jids := append([]string{b.id}, members...)
-	for some := range slices.Chunk(jids, cancelBatch) {
+	for some := range slices.Chunk(jids, maxTogether) {
 		if err := b.client.Cancel(ctx, some...); err != nil {
 			return err
 		}

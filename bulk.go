@@ -106,7 +106,7 @@ type bulkReply struct {
 	Cursor wire.Text                       `json:"cursor"`
 	Skip   wire.Number                     `json:"skip"`
 	Total  wire.Number                     `json:"total"`
-	Rest   wire.Number                     `json:"rest"`
+	Rest   wire.List[wire.Text]            `json:"rest"`
 }
 
 // runBulk runs a script that changes many jobs, and adds what it has done.
@@ -173,15 +173,26 @@ func (b *Bulk) each(ctx context.Context, step int, op string, first ...string) (
 		return sum, err
 	}
 	for jids := range slices.Chunk(b.jids, step) {
-		for len(jids) > 0 {
-			part, err := b.client.runBulk(ctx, &sum, op, anys(anys(nil, first...), jids...)...)
-			if err != nil {
-				return sum, err
-			}
-			jids = jids[len(jids)-min(part.Rest.Int(), len(jids)-1):]
+		if err := b.client.runRests(ctx, &sum, op, jids, first...); err != nil {
+			return sum, err
 		}
 	}
 	return sum, nil
+}
+
+// runRests runs a script that changes many jobs, and again for those that it has left for the next
+// call.
+func (c *Client) runRests(
+	ctx context.Context, sum *BulkResult, op string, jids []string, first ...string,
+) error {
+	for len(jids) > 0 {
+		part, err := c.runBulk(ctx, sum, op, anys(anys(nil, first...), jids...)...)
+		if err != nil {
+			return err
+		}
+		jids = wire.Strings(part.Rest)
+	}
+	return nil
 }
 
 // Cancel deletes the jobs, whatever their state. Completed ones are left ([ErrFinished]), and jobs on

@@ -26,6 +26,7 @@ type jobReply struct {
 	Failure      *failureReply           `json:"failure"`
 	Dependents   wire.List[wire.Text]    `json:"dependents"`
 	Dependencies wire.List[wire.Text]    `json:"dependencies"`
+	LeftOut      wire.List[wire.Text]    `json:"left_out"` // which of the two are too many
 	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
 	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
@@ -148,6 +149,7 @@ func (r *jobReply) job(c *Client) *Job {
 		Progress:     r.Progress.progress(),
 		put:          r.PutAt.Time(),
 		since:        string(r.PoppedAt),
+		leftOut:      wire.Strings(r.LeftOut),
 	}
 	for _, entry := range r.History {
 		j.History = append(j.History, entry.entries()...)

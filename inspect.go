@@ -2,6 +2,7 @@ package qless
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -205,19 +206,24 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 		return nil, noSuchJob("get", jid)
 	}
 	text, _, large := besides(reply)
-	job, err := decode[jobReply]("get", text)
+	r, err := decode[jobReply]("get", text)
 	if err != nil {
 		return nil, err
 	}
-	job.take(large)
-	return job.job(c), nil
+	r.take(large)
+	job := r.job(c)
+	if err := c.readRelations(ctx, job); err != nil {
+		return nil, err
+	}
+	return job, nil
 }
 
 // jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
 const jobsAtOnce = 250
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 250 jobs, and 2 MiB of data that is larger than 4 KiB.
+// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and
+// 4,000 jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
 		return nil, nil
@@ -234,6 +240,9 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 			}
 			some, rest, err := c.decodeJobs("multiget", reply)
 			if err != nil {
+				return nil, err
+			}
+			if err := c.readRelations(ctx, some...); err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, some...)
@@ -254,17 +263,42 @@ func restOf(op, rest string) ([]string, error) {
 	return wire.Strings(jids), err
 }
 
+// maxTogether is how many jobs a call changes together, all of them or none.
+const maxTogether = 500
+
 // Cancel deletes jobs, whatever their state; the workers that are running them are notified.
-// Completed jobs and unknown jids are ignored, and no jid at all is [ErrInvalid]. A job that others
-// depend on can only be canceled together with them: otherwise the error is [ErrHasDependents] and
-// nothing is changed. All are canceled by one script: for hundreds of jobs, use [Bulk.Cancel].
+// Completed jobs and unknown jids are ignored. No jid at all, or more than 500, is [ErrInvalid]: for
+// any number, use [Bulk.Cancel]. A job that others depend on can only be canceled together with
+// them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more than
+// 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
+//
+// A script cancels at most 250 jobs, and fewer failed ones if it has to look for them in long groups;
+// then Cancel runs it again. If that fails, because the connection breaks or a job has come that
+// depends on one of the others, those before are canceled. None of the others waits for one of them,
+// but one that waited for more than 1,000 jobs may wait for fewer, and for ever: cancel it again.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
-	return c.runOnJobs(ctx, "cancel", jids)
+	const op = "cancel"
+	jids = unique(jids)
+	if len(jids) < 2 {
+		return c.runOnJobs(ctx, op, jids)
+	}
+	if len(jids) > maxTogether {
+		return invalid(op, "", "%d jobs are more than %d: use Bulk.Cancel", len(jids), maxTogether)
+	}
+	if err := checkNames(op, "jid", jids); err != nil {
+		return err
+	}
+	err := c.runRests(ctx, &BulkResult{}, "change", jids, op, "all")
+	var own *Error
+	if errors.As(err, &own) {
+		own.Op = op
+	}
+	return err
 }
 
 // Timeout takes running jobs from their workers at once; they are the next to be popped. If one of
 // them is not running, the error is [ErrNotRunning] or [ErrNotFound] and nothing is changed. No jid
-// at all is [ErrInvalid].
+// at all, or more than 500, is [ErrInvalid].
 func (c *Client) Timeout(ctx context.Context, jids ...string) error {
 	return c.runOnJobs(ctx, "timeout", jids)
 }
@@ -272,6 +306,9 @@ func (c *Client) Timeout(ctx context.Context, jids ...string) error {
 func (c *Client) runOnJobs(ctx context.Context, op string, jids []string) error {
 	if err := checkNames(op, "jid", jids); err != nil {
 		return err
+	}
+	if len(jids) > maxTogether {
+		return invalid(op, "", "%d jobs are more than %d", len(jids), maxTogether)
 	}
 	jid := ""
 	if len(jids) == 1 {
@@ -421,12 +458,19 @@ func (c *Client) workerJobsFrom(
 	return jobs, string(part.Cursor), err
 }
 
-// Deregister removes workers from the list of known workers. They keep their locks, and a [Worker]
-// that runs is listed again within a minute. No name at all is [ErrInvalid].
+// Deregister removes workers from the list of known workers, 500 in a step. They keep their locks,
+// and a [Worker] that runs is listed again within a minute. No name at all is [ErrInvalid].
 func (c *Client) Deregister(ctx context.Context, workers ...string) error {
 	if err := checkNames("worker.deregister", "worker name", workers); err != nil {
 		return err
 	}
-	_, err := c.run(ctx, "worker.deregister", "", anys(nil, workers...)...)
-	return err
+	for some := range slices.Chunk(workers, deregisteredAtOnce) {
+		if _, err := c.run(ctx, "worker.deregister", "", anys(nil, some...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// deregisteredAtOnce is how many workers a script deregisters.
+const deregisteredAtOnce = 500

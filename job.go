@@ -58,7 +58,8 @@ type Job struct {
 	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
 	Dependencies []string `json:"dependencies,omitempty"`
 
-	// Dependents are the jids of the jobs that wait for this one, in no particular order.
+	// Dependents are the jids of the jobs that wait for this one, in no particular order. Thousands
+	// of them are read in steps, so that those that come or go meanwhile may be missing.
 	Dependents []string `json:"dependents,omitempty"`
 
 	// Due is when a scheduled job falls due, and when the delay ends of a job that waits for others.
@@ -185,7 +186,8 @@ type Job struct {
 	hold   *hold     // shared with the worker that runs the job, if any
 	result string    // what SetResult set, as JSON; empty if nothing
 
-	undecoded error // why Data is still in its envelope; nil if it is not
+	undecoded error    // why Data is still in its envelope; nil if it is not
+	leftOut   []string // the relations that are still to be read
 }
 
 // A hold is the state of a run that its worker and its handler share.

@@ -72,9 +72,12 @@ func (q *Queue) Put(
 // The lock lasts for the queue's heartbeat time (60 s by default), unless the job or the call has
 // a [LockTime], and must be renewed with [Job.Heartbeat] until the job is ended. The call is never
 // sent twice: if it failed with [ErrUnavailable], it may have locked jobs, which can be popped
-// again when their locks expire. A script pops at most 250 jobs, and 2 MiB of data that is larger than
-// 4 KiB, unless it is that of one job, or fewer if they have long histories; then Pop runs it again.
-// If that fails, it returns the jobs that it has.
+// again when their locks expire.
+//
+// A script pops at most 250 jobs, and 2 MiB of data that is larger than 4 KiB, unless it is that of
+// one job, or fewer if they have long histories; then Pop runs it again. If that fails, it returns
+// the jobs that it has. More than 4,000 Dependents are read in further steps. If one fails, the job
+// is returned without them, and [Job.Refresh] reads them.
 func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Job, error) {
 	if err := q.checkCount("pop", count); err != nil {
 		return nil, err
@@ -101,6 +104,7 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 			break
 		}
 	}
+	_ = q.client.readRelations(ctx, jobs...) // they are locked, so they are returned without
 	return jobs, nil
 }
 
@@ -122,6 +126,9 @@ func (q *Queue) Peek(ctx context.Context, count int) ([]*Job, error) {
 		}
 		some, next, err := q.client.decodeJobs("peek", reply)
 		if err != nil {
+			return nil, err
+		}
+		if err := q.client.readRelations(ctx, some...); err != nil {
 			return nil, err
 		}
 		for _, job := range some {

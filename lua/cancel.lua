@@ -8,8 +8,9 @@
 --          1,000,000 jobs, that takes up to 8 ms
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/cancel.lua"
 -- @include "lib/events.lua"
@@ -19,7 +20,7 @@ for i = 2, #ARGV do
   among[ARGV[i]] = true
 end
 for i = 2, #ARGV do
-  check_dependents(ARGV[i], among)
+  check_dependents(ARGV[i], among, #ARGV)
 end
 
 -- Reads the jobs, each once.

@@ -2,25 +2,30 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, what, value, at most 500 jids
---          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
---          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
---          which were left, and how many of the last ones the caller has to name again, because the
---          failure groups of those to be canceled are long
--- Errors   Change()
+--          what, and the value: cancel, '', or 'all' to cancel no job if another one depends on any;
+--          priority, a number; promote, a queue or '' for any; tag or untag, a JSON array of tags;
+--          track or untrack, ''
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no
+--          change, which were left, and the jids that the caller has to name again, because those
+--          to be canceled are in long failure groups or, with all, more than 250, or one of them
+--          waits for more than 1,000 others
+-- Errors   Change(); with all, Cancel() when a job that is not among them depends on one of them
 -- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/cancel.each.lua"
+-- @include "lib/cancel.together.lua"
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/json.lua"
 -- @include "lib/priority.lua"
 -- @include "lib/promote.lua"
 -- @include "lib/report.lua"
@@ -28,9 +33,14 @@
 -- @include "lib/tracked.lua"
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids, rest = read_jids('Change', 4), 0
+local jids, rest = read_jids('Change', 4), {}
 
 local function cancel_all()
+  local count
+  if value == 'all' then
+    count, rest = cancel_together(jids)
+    return count
+  end
   jids, rest = within_reach(jids)
   return cancel_each(jids)
 end
@@ -109,4 +119,4 @@ local actions = {
 if not actions[what] then
   reject('Change', 'Unknown action "' .. what .. '"')
 end
-return report(actions[what](), ',"rest":' .. rest)
+return report(actions[what](), ',"rest":' .. array(rest))

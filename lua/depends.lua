@@ -7,8 +7,8 @@
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard sismember smembers srem time zadd zcard zincrby zpopmax
---          zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard sismember smembers srandmember srem time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -17,7 +17,6 @@
 -- @include "lib/events.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
--- @include "lib/sets.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -46,9 +45,20 @@ local function add()
   end
 end
 
+-- Whether all that the job waits for is among some.
+local function are_all(ended)
+  local key, seen, count = job_key(jid) .. '-dependencies', {}, 0
+  for i = 1, #ended do
+    if not seen[ended[i]] then
+      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+    end
+  end
+  return count == call('scard', key)
+end
+
 -- Moving a job without dependencies to where it goes is the first write, because it may fail.
-local function remove(ended, left)
-  if #left == 0 then
+local function remove(ended, is_free)
+  if is_free then
     local problem = free(jid, false)
     if problem then
       must_write()
@@ -63,14 +73,13 @@ end
 if action == 'on' then
   add()
 elseif action == 'off' and ARGV[4] == 'all' then
-  remove(call('smembers', job_key(jid) .. '-dependencies'), none)
+  remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then
   local ended = {}
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left = difference(call('smembers', job_key(jid) .. '-dependencies'), ended, 1)
-  remove(ended, #ended > 0 and left or {jid})
+  remove(ended, #ended > 0 and are_all(ended))
 else
   reject('Depends', 'Argument "command" must be "on" or "off"')
 end

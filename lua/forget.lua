@@ -7,8 +7,8 @@
 -- Errors   Job(); Cancel() when it has failed, and another job depends on it
 -- Cost     5 commands; 11 if it has failed
 -- Repeat   once
--- Needs    del exists expire hget hincrby hmget lindex llen lrem smembers srem time zadd zincrby
---          zrem
+-- Needs    del exists expire hget hincrby hmget lindex llen lrem srandmember srem time zadd
+--          zincrby zrem
 
 -- @include "lib/base.lua"
 -- @include "lib/cancel.lua"
@@ -38,7 +38,7 @@ end
 if state == 'complete' then
   delete_complete()
 elseif state == 'failed' then
-  check_dependents(jid, {})
+  check_dependents(jid, {}, 0)
   must_write()
   delete_failed(jid, true)
   unfile_failures({jid})

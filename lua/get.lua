@@ -2,16 +2,21 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, x:due if the JSON is to say when the job is due
--- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data
+-- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
+--          x:due, dependents or dependencies that are thousands are not shown, but named in left_out
 -- Errors   Job()
--- Cost     4 commands; 1 more with x:due for a job that is scheduled or waits for others
+-- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or 4
+--          if both; 1 more with x:due for a job that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers time zscore
+-- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/beside.lua"
 -- @include "lib/check.lua"
 -- @include "lib/found.lua"
+-- @include "lib/jobs.lua"
 
-local text = find_job(call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due')
+local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+relations.room = asks_due and MAX_RELATED
+local text = find_job(call, jid, asks_due)
 return text and with_large(text, '')

@@ -2,19 +2,20 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and how
---          many of the last ones the caller has to name again, because their failure groups are long
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and
+--          the jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/json.lua"
 -- @include "lib/put.lua"
 -- @include "lib/report.lua"
 
@@ -40,7 +41,7 @@ for i = 1, #jids do
   end
 end
 local count = #items
-local more = ',"rest":' .. rest
+local more = ',"rest":' .. array(rest)
 if count == 0 then
   return report(0, more)
 end

@@ -6,13 +6,14 @@
 --          over about 1000;
 --          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of large
 --          data go, of a cursor, which is empty at the end, and of the large data. There may be fewer
---          jobs than wanted, or none, before the end
+--          jobs than wanted, or none, before the end. Dependents that are thousands in all are not shown,
+--          but named in left_out
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- Repeat   safe
 -- Needs    del exists hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
---          smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
+--          scard smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
@@ -30,6 +31,7 @@
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
+relations.room = beside and MAX_RELATED
 
 -- The maximum number of jobs whose lives have ended that are passed over.
 local MAX_PASSED = 1000

@@ -8,7 +8,8 @@
 --          timed: each also has put_at, when it was put, or popped before if it was given back, and
 --          popped_at, since when it is this worker's; both as text. With large data, it is an array:
 --          that JSON, in which beside says which data a job has; 'more' if the queue may have more
---          jobs for which there was no room, or ''; and the data
+--          jobs for which there was no room, or ''; and the data. Dependents that are thousands in
+--          all are not shown, but named in left_out
 --          lock: for how many seconds the jobs are locked, without a grace period after that,
 --          whatever their options and the queue say
 -- Errors   Queue(), Pop()
@@ -17,8 +18,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
 --          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
---          zremrangebyrank zrevrange zrevrangebyscore zscore
+--          srandmember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"
@@ -44,6 +45,9 @@ must_publish()
 local settings = read_settings(queue)
 if lock_for then
   settings.lock_time = lock_for
+end
+if timed then
+  relations.room = MAX_RELATED
 end
 -- One command asks for what many namespaces and queues have none of.
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',

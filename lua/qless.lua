@@ -84,6 +84,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
+local relations = {}
 local large = {bytes = 0, text = 0}
 local dropped = 0
 local parked = 0
@@ -384,15 +385,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -1210,8 +1227,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -2393,8 +2410,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -3406,16 +3423,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = joined(list)
     end
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":{},"dependencies":{}'
+      related_jobs = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -3431,7 +3448,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
@@ -3523,6 +3540,9 @@ do
 end
 if lock_for then
   settings.lock_time = lock_for
+end
+if timed then
+  relations.room = 4000
 end
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
@@ -5619,8 +5639,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -6422,8 +6442,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -8054,8 +8074,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -9554,8 +9574,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -11428,8 +11448,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -12278,8 +12298,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -13294,10 +13314,17 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 seldom1 = function(which, ...)
@@ -13992,8 +14019,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -14146,13 +14173,23 @@ for i = 2, #ARGV do
 end
 for i = 2, #ARGV do
   do
-    local jid, among = ARGV[i], among
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = ARGV[i], among, #ARGV
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end
@@ -14378,10 +14415,17 @@ local function list_of(text)
   end
   return {}
 end
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 seldom1 = function(which, ...)
@@ -15046,8 +15090,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -15195,9 +15239,19 @@ end
 end
 end
 local left_out = {}
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -15218,18 +15272,14 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   do
@@ -15239,7 +15289,7 @@ local function cancel_each(jids, count)
       changed = false
       for i = 1, #jids do
         local job = jobs[jids[i]]
-        local other = job and outsider(job, jobs)
+        local other = job and outsider(job.dependents, jobs)
         if other then
           jobs[jids[i]], changed = nil, true
           do
@@ -15522,19 +15572,36 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -15555,18 +15622,14 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   do
@@ -15576,7 +15639,7 @@ local function cancel_each(jids, count)
       changed = false
       for i = 1, #jids do
         local job = jobs[jids[i]]
-        local other = job and outsider(job, jobs)
+        local other = job and outsider(job.dependents, jobs)
         if other then
           jobs[jids[i]], changed = nil, true
           do
@@ -16459,8 +16522,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -16838,19 +16901,36 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -16869,13 +16949,6 @@ local function read_cancelable(jid)
   else
     job.dependents = dependents
     return job
-  end
-end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
   end
 end
 local function promote(jids, queue)
@@ -17091,7 +17164,7 @@ end
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'within_reach' then
-local jids = ...
+local jids, most = ...
 local function list_of(text)
   if not text then
     return {}
@@ -17102,18 +17175,19 @@ local function list_of(text)
   end
   return {}
 end
-  local left = 300000
-  for i = 1, #jids do
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'change_tags' then
 local jid, stored, adds, list, first = ...
 local function union(list, more, first)
@@ -17794,8 +17868,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -17956,6 +18030,236 @@ end
     end
   end
   return jids
+elseif which == 'cancel_together' then
+local jids = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function check_dependents(jid, among, n)
+  local dependents
+  repeat
+    local run, jid, among, n = call, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
+  local other = outsider(dependents, among)
+  if other then
+    do
+      local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return dependents
+end
+local function cancel_job(jid, job, how, count)
+  local key = prefix .. 'j:' .. jid
+  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  if state == 'complete' then
+    return
+  end
+  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+  try('publish', prefix .. 'log', message)
+  if worker and worker ~= '' then
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+    try('publish', prefix .. ('w:' .. worker), message)
+  end
+  if queue then
+    do
+      local queue, jid = queue, jid
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+    end
+  end
+  if state == 'running' and queue then
+    do
+      local queue = queue
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        seldom1('wake', queue)
+      end
+    end
+  end
+  for _, other in ipairs(job.dependencies) do
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  end
+  if state == 'failed' then
+    do
+      local jid, queue, failure, count = jid, queue, failure, count
+      local details
+      repeat
+        local text = failure
+        if not text then
+          details = {}
+          break
+        end
+        local ok, list = pcall(cjson.decode, text)
+        if ok and type(list) == 'table' then
+          details = list
+          break
+        end
+        details = {}
+      until true
+      do
+        local jid, failure, count = jid, details, count
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = seldom1('count_from', group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
+          do
+            local group = group
+            if call('exists', prefix .. 'f:' .. group) == 0 then
+              try('srem', prefix .. 'failures', group)
+            end
+          end
+        end
+      end
+      do
+        local queue, failure = queue, details
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      do
+        local jids = {jid}
+        do
+          local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jid, tags, first = jid, seldom1('names_of', job[5]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+  do
+    local channel, jid = 'canceled', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  if job[6] then
+    seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+  end
+end
+local function dependents_of_all(jids)
+  local among, dependents, count = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
+  for i = 1, #jids do
+    dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > 20000 then
+      reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+    end
+  end
+  return dependents
+end
+local function dependents_first(jids, dependents)
+  local order, looked = {}, {}
+  for i = 1, #jids do
+    local path = {not looked[jids[i]] and jids[i] or nil}
+    while path[1] do
+      local jid = path[#path]
+      looked[jid] = (looked[jid] or 0) + 1
+      local other = dependents[jid][looked[jid]]
+      if not other then
+        order[#order + 1], path[#path] = jid, nil
+      elseif not looked[other] then
+        path[#path + 1] = other
+      end
+    end
+  end
+  return order
+end
+local function read_first(jids)
+  local jobs, left = {}, 1000
+  for i = 1, #jids do
+    local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
+    left = left - count
+    if left < 0 then
+      break
+    end
+    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+  end
+  return jobs
+end
+local function unlink_some(jid)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
+end
+  local order = dependents_first(jids, dependents_of_all(jids))
+  local some = seldom1('within_reach', order, 250)
+  local jobs, canceled = read_first(some), 0
+  must_publish()
+  if #jobs == 0 then
+    unlink_some(order[1])
+  end
+  for i = 1, #jobs do
+    cancel_job(order[i], jobs[i])
+    canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+  end
+  return canceled, {unpack(order, #jobs + 1)}
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -17980,15 +18284,23 @@ end
 end
 end
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids, rest = seldom1('read_jids', 'Change', 4), 0
+local jids, rest = seldom1('read_jids', 'Change', 4), {}
 local function cancel_all()
+  local count
+  if value == 'all' then
+    count, rest = seldom1('cancel_together', jids)
+    return count
+  end
   jids, rest = seldom1('within_reach', jids)
   do
     local jids, count = jids
-    local jobs, canceled = {}, 0
+    local among, jobs, canceled = {}, {}, 0
+    for i = 1, #jids do
+      among[jids[i]] = true
+    end
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
-        jobs[jids[i]] = read_cancelable(jids[i]) or false
+        jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
       end
     end
     do
@@ -17998,7 +18310,7 @@ local function cancel_all()
         changed = false
         for i = 1, #jids do
           local job = jobs[jids[i]]
-          local other = job and outsider(job, jobs)
+          local other = job and outsider(job.dependents, jobs)
           if other then
             jobs[jids[i]], changed = nil, true
             do
@@ -18262,7 +18574,7 @@ if not actions[what] then
     error(area .. '(): ' .. message)
   end
 end
-return report(actions[what](), ',"rest":' .. rest)
+return report(actions[what](), ',"rest":' .. array(rest))
 elseif command == 'config.get' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -18636,7 +18948,6 @@ elseif command == 'depends' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local none = {}
 local seldom1
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -19194,8 +19505,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -19242,6 +19553,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -19812,8 +20124,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -19960,6 +20272,15 @@ if state ~= 'depends' then
     error(area .. '(): ' .. message)
   end
 end
+local function are_all(ended)
+  local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
+  for i = 1, #ended do
+    if not seen[ended[i]] then
+      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+    end
+  end
+  return count == call('scard', key)
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -19987,8 +20308,8 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
-    if #left == 0 then
+    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do
@@ -20013,23 +20334,9 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left
   do
-    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
-    local gone, kept = {}, {}
-    for i = first, #other do
-      gone[other[i]] = true
-    end
-    for i = 1, #list do
-      if not gone[list[i]] then
-        kept[#kept + 1] = list[i]
-      end
-    end
-    left = kept
-  end
-  do
-    local ended, left = ended, #ended > 0 and left or {jid}
-    if #left == 0 then
+    local ended, is_free = ended, #ended > 0 and are_all(ended)
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do
@@ -20611,8 +20918,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -21969,8 +22276,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -24142,8 +24449,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -25483,8 +25790,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -27172,6 +27479,13 @@ end
   return 'deleted'
 end
 end
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -27216,13 +27530,23 @@ if state == 'complete' then
   delete_complete()
 elseif state == 'failed' then
   do
-    local jid, among = jid, {}
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = jid, {}, 0
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end
@@ -27282,6 +27606,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -27345,16 +27670,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = nil
   until true
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -27370,7 +27695,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0, text = 0}
@@ -27454,15 +27779,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -27541,9 +27882,11 @@ local jid, queue, state = ...
   return due > 0 and ',"due":' .. string.format('%.17g', due) or ''
 end
 end
+local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+relations.room = asks_due and 4000
 local text
 repeat
-  local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+  local run, jid, asks_due = call, jid, asks_due
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if not job[13] then
     text = nil
@@ -30104,7 +30447,7 @@ end
     call('lpush', key, first)
   end
 elseif which == 'within_reach' then
-local jids = ...
+local jids, most = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -30122,18 +30465,19 @@ local function list_of(text)
   end
   return {}
 end
-  local left = 300000
-  for i = 1, #jids do
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'fair_score' then
 local queue, priority, stored, known = ...
 local function finite(text, default)
@@ -31901,8 +32245,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -32704,8 +33048,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -33382,7 +33726,7 @@ for i = 1, #jids do
   end
 end
 local count = #items
-local more = ',"rest":' .. rest
+local more = ',"rest":' .. array(rest)
 if count == 0 then
   return ('{"count":' .. 0 .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 end
@@ -33436,6 +33780,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -33484,16 +33829,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -33509,7 +33854,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0, text = 0}
@@ -33593,9 +33938,25 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -33685,6 +34046,7 @@ local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
+  relations.room = asks_due and 4000
   for i = first, #jids do
     if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
@@ -34206,6 +34568,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local relations = {}
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -34254,16 +34617,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -34279,7 +34642,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 local large = {bytes = 0, text = 0}
@@ -34425,15 +34788,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -34893,6 +35272,7 @@ do
 end
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
+relations.room = beside and 4000
 local out, passed = {}, 0
 local function show(key, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -36088,8 +36468,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -36424,15 +36804,32 @@ end
   dropped = dropped + 1
   return true
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '{}'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -36934,16 +37331,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = nil
     until true
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":{},"dependencies":{}'
+      related_jobs = ',"dependents":{},"dependencies":{}'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -36959,7 +37356,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end
@@ -39340,8 +39737,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -40143,8 +40540,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -42664,6 +43061,36 @@ for option, value in pairs(changes) do
   call('hset', key, option, value)
 end
 return true
+elseif command == 'relations' then
+local call = redis.call
+local prefix = KEYS[1]
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
+local jid, which = required('Job', 'jid', ARGV[2]), ARGV[3]
+if which ~= 'dependents' and which ~= 'dependencies' then
+  do
+    local area, message = 'Relations', 'Unknown relation "' .. tostring(which) .. '"'
+    error(area .. '(): ' .. message)
+  end
+end
+local cursor = required('Relations', 'cursor', ARGV[4])
+if not string.find(cursor, '^%d+$') then
+  do
+    local area, message = 'Relations', 'Arg "cursor" is no cursor: ' .. cursor
+    error(area .. '(): ' .. message)
+  end
+end
+return call('sscan', prefix .. 'j:' .. jid .. '-' .. which, cursor, 'COUNT', 4000)
 elseif command == 'release' then
 local function number(area, name, text)
   local n = tonumber(text)
@@ -45207,8 +45634,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -46010,8 +46437,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -48340,8 +48767,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -49402,8 +49829,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -53521,8 +53948,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -54324,8 +54751,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -57094,8 +57521,8 @@ end
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -59713,16 +60140,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":{},"dependencies":{}'
+    related_jobs = ',"dependents":{},"dependencies":{}'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -59738,7 +60165,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '{}') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 seldom1 = function(which, ...)
@@ -59821,9 +60248,26 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '{}'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '{}'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -62019,19 +62463,20 @@ local group, failure, length = ...
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'within_reach' then
-local jids = ...
-  local left = 300000
-  for i = 1, #jids do
+local jids, most = ...
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -62449,7 +62894,7 @@ for i = 1, #jobs do
     end
   end
 end
-return report(#jobs, ',"rest":' .. rest)
+return report(#jobs, ',"rest":' .. array(rest))
 elseif command == 'unpause' then
 local call = redis.call
 local prefix = KEYS[1]
@@ -62797,10 +63242,17 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 seldom1 = function(which, ...)
@@ -63495,8 +63947,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -63661,13 +64113,23 @@ local job = read_job_to_cancel(jid)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
-    local jid, among = jid, {}
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = jid, {}, 0
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end

@@ -10,9 +10,9 @@
 -- Cost     3 commands more than put; 1 more if times were missed
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

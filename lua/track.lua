@@ -10,8 +10,8 @@
 -- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job, however many these are: 1000
 --          take 20 ms
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lrange publish rpush smembers time zadd zcard zrange zrem
---          zscore
+-- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zcard zrange
+--          zrem zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

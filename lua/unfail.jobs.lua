@@ -3,7 +3,7 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
 -- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were moved, which were not, and
---          how many of the last ones the caller has to name again, because their groups are long
+--          the jids that the caller has to name again, because their groups are long
 -- Errors   Unfail.jobs() when none is named
 -- Cost     4 commands, 4 a queue, 11 a job
 -- Repeat   once
@@ -24,4 +24,4 @@ unfail(jobs, given)
 for i = 1, #jobs do
   leave_group(jobs[i].jid, list_of(jobs[i].failure))
 end
-return report(#jobs, ',"rest":' .. rest)
+return report(#jobs, ',"rest":' .. array(rest))

@@ -8,8 +8,9 @@
 -- Cost     1 command, or those of cancel
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/cancel.lua"
 -- @include "lib/check.lua"
@@ -19,7 +20,7 @@ local jid = required('Job', 'jid', ARGV[2])
 local job = read_job_to_cancel(jid)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
-  check_dependents(jid, {})
+  check_dependents(jid, {}, 0)
   must_publish()
   cancel_job(jid, job)
 end

@@ -13,6 +13,7 @@ import (
 	"go/token"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -153,7 +154,9 @@ func (p *pipeline) tidy(ctx context.Context) error {
 	defer cancel()
 	var err error
 	if len(p.jids) > 0 {
-		err = p.client.Cancel(ctx, p.jids...) // completed ones are left alone
+		jids := slices.Clone(p.jids)
+		slices.Reverse(jids)                        // the report first, which depends on the others
+		_, err = p.client.Bulk(jids...).Cancel(ctx) // completed ones are left alone
 	}
 	for _, stage := range stages {
 		err = errors.Join(err, p.queue(stage).Forget(ctx))

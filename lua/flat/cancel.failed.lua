@@ -11,8 +11,9 @@
 -- Cost     2 commands, 16 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -119,10 +120,17 @@ end
 
 
 
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 seldom1 = function(which, ...)
@@ -787,8 +795,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -938,9 +946,19 @@ end
 
 local left_out = {}
 
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -961,18 +979,14 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   do
@@ -982,7 +996,7 @@ local function cancel_each(jids, count)
       changed = false
       for i = 1, #jids do
         local job = jobs[jids[i]]
-        local other = job and outsider(job, jobs)
+        local other = job and outsider(job.dependents, jobs)
         if other then
           jobs[jids[i]], changed = nil, true
           do

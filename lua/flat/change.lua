@@ -2,18 +2,21 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, what, value, at most 500 jids
---          what, and the value: cancel, ''; priority, a number; promote, a queue or '' for any; tag or
---          untag, a JSON array of tags; track or untrack, ''
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no change,
---          which were left, and how many of the last ones the caller has to name again, because the
---          failure groups of those to be canceled are long
--- Errors   Change()
+--          what, and the value: cancel, '', or 'all' to cancel no job if another one depends on any;
+--          priority, a number; promote, a queue or '' for any; tag or untag, a JSON array of tags;
+--          track or untrack, ''
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were changed or needed no
+--          change, which were left, and the jids that the caller has to name again, because those
+--          to be canceled are in long failure groups or, with all, more than 250, or one of them
+--          waits for more than 1,000 others
+-- Errors   Change(); with all, Cancel() when a job that is not among them depends on one of them
 -- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -133,10 +136,17 @@ end
 
 
 
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 
@@ -147,9 +157,19 @@ local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
 
-local function read_cancelable(jid)
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', prefix .. 'j:' .. jid .. '-dependents')
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
   if not ok or dependents.err then
     do
       local jid, code, why = jid, 'server', 'it can not be read'
@@ -170,13 +190,8 @@ local function read_cancelable(jid)
     return job
   end
 end
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
+
+
 
 
 local function promote(jids, queue)
@@ -393,7 +408,7 @@ end
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'within_reach' then
-local jids = ...
+local jids, most = ...
 local function list_of(text)
   if not text then
     return {}
@@ -404,18 +419,19 @@ local function list_of(text)
   end
   return {}
 end
-  local left = 300000
-  for i = 1, #jids do
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'change_tags' then
 local jid, stored, adds, list, first = ...
 local function union(list, more, first)
@@ -1096,8 +1112,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -1258,6 +1274,236 @@ end
     end
   end
   return jids
+elseif which == 'cancel_together' then
+local jids = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function must_publish()
+  if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+    error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+  end
+end
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+local function check_dependents(jid, among, n)
+  local dependents
+  repeat
+    local run, jid, among, n = call, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
+  local other = outsider(dependents, among)
+  if other then
+    do
+      local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return dependents
+end
+local function cancel_job(jid, job, how, count)
+  local key = prefix .. 'j:' .. jid
+  local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+  if state == 'complete' then
+    return
+  end
+  local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+  try('publish', prefix .. 'log', message)
+  if worker and worker ~= '' then
+    try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+    try('publish', prefix .. ('w:' .. worker), message)
+  end
+  if queue then
+    do
+      local queue, jid = queue, jid
+      try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+      try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+    end
+  end
+  if state == 'running' and queue then
+    do
+      local queue = queue
+      if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+        seldom1('wake', queue)
+      end
+    end
+  end
+  for _, other in ipairs(job.dependencies) do
+    try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  end
+  if state == 'failed' then
+    do
+      local jid, queue, failure, count = jid, queue, failure, count
+      local details
+      repeat
+        local text = failure
+        if not text then
+          details = {}
+          break
+        end
+        local ok, list = pcall(cjson.decode, text)
+        if ok and type(list) == 'table' then
+          details = list
+          break
+        end
+        details = {}
+      until true
+      do
+        local jid, failure, count = jid, details, count
+        local group = failure.group
+        if type(group) == 'string' then
+          local key = prefix .. 'f:' .. group
+          local length = count and 0 or finite(try('llen', key), 0)
+          if length >= 10000 then
+            count = seldom1('count_from', group, failure, length)
+          end
+          try('lrem', key, count or 0, jid)
+          do
+            local group = group
+            if call('exists', prefix .. 'f:' .. group) == 0 then
+              try('srem', prefix .. 'failures', group)
+            end
+          end
+        end
+      end
+      do
+        local queue, failure = queue, details
+        local at = finite(failure.when)
+        if at and queue then
+          do
+            local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+            local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+            if try('hincrby', key, field, by) == by then
+              do
+                local key, day = key, day
+                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+              end
+            end
+          end
+        end
+      end
+      do
+        local jids = {jid}
+        do
+          local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+          for from = 1, #list, 1000 do
+            run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+          end
+        end
+      end
+    end
+  end
+  do
+    local jid, tags, first = jid, seldom1('names_of', job[5]), 1
+    for i = first, #tags do
+      do
+        local jid, tag = jid, tags[i]
+        if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+          if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+            call('zrem', prefix .. 'tags', tag)
+          end
+        end
+      end
+    end
+  end
+  call('del', key, key .. '-history', key .. '-dependencies')
+  do
+    local channel, jid = 'canceled', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  if job[6] then
+    seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+  end
+end
+local function dependents_of_all(jids)
+  local among, dependents, count = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
+  for i = 1, #jids do
+    dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > 20000 then
+      reject('Cancel', 'The jobs have more than ' .. 20000 .. ' dependents')
+    end
+  end
+  return dependents
+end
+local function dependents_first(jids, dependents)
+  local order, looked = {}, {}
+  for i = 1, #jids do
+    local path = {not looked[jids[i]] and jids[i] or nil}
+    while path[1] do
+      local jid = path[#path]
+      looked[jid] = (looked[jid] or 0) + 1
+      local other = dependents[jid][looked[jid]]
+      if not other then
+        order[#order + 1], path[#path] = jid, nil
+      elseif not looked[other] then
+        path[#path + 1] = other
+      end
+    end
+  end
+  return order
+end
+local function read_first(jids)
+  local jobs, left = {}, 1000
+  for i = 1, #jids do
+    local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
+    left = left - count
+    if left < 0 then
+      break
+    end
+    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+  end
+  return jobs
+end
+local function unlink_some(jid)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
+end
+  local order = dependents_first(jids, dependents_of_all(jids))
+  local some = seldom1('within_reach', order, 250)
+  local jobs, canceled = read_first(some), 0
+  must_publish()
+  if #jobs == 0 then
+    unlink_some(order[1])
+  end
+  for i = 1, #jobs do
+    cancel_job(order[i], jobs[i])
+    canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+  end
+  return canceled, {unpack(order, #jobs + 1)}
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -1283,15 +1529,23 @@ end
 end
 
 local what, value = required('Change', 'what', ARGV[2]), required('Change', 'value', ARGV[3])
-local jids, rest = seldom1('read_jids', 'Change', 4), 0
+local jids, rest = seldom1('read_jids', 'Change', 4), {}
 local function cancel_all()
+  local count
+  if value == 'all' then
+    count, rest = seldom1('cancel_together', jids)
+    return count
+  end
   jids, rest = seldom1('within_reach', jids)
   do
     local jids, count = jids
-    local jobs, canceled = {}, 0
+    local among, jobs, canceled = {}, {}, 0
+    for i = 1, #jids do
+      among[jids[i]] = true
+    end
     for i = 1, #jids do
       if jobs[jids[i]] == nil then
-        jobs[jids[i]] = read_cancelable(jids[i]) or false
+        jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
       end
     end
     do
@@ -1301,7 +1555,7 @@ local function cancel_all()
         changed = false
         for i = 1, #jids do
           local job = jobs[jids[i]]
-          local other = job and outsider(job, jobs)
+          local other = job and outsider(job.dependents, jobs)
           if other then
             jobs[jids[i]], changed = nil, true
             do
@@ -1565,5 +1819,5 @@ if not actions[what] then
     error(area .. '(): ' .. message)
   end
 end
-return report(actions[what](), ',"rest":' .. rest)
+return report(actions[what](), ',"rest":' .. array(rest))
 

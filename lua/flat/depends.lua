@@ -7,14 +7,13 @@
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard sismember smembers srem time zadd zcard zincrby zpopmax
---          zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard sismember smembers srandmember srem time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
 
-local none = {}
 local seldom1
 
 
@@ -597,8 +596,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -648,6 +647,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1218,8 +1218,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
@@ -1367,6 +1367,15 @@ if state ~= 'depends' then
     error(area .. '(): ' .. message)
   end
 end
+local function are_all(ended)
+  local key, seen, count = prefix .. 'j:' .. jid .. '-dependencies', {}, 0
+  for i = 1, #ended do
+    if not seen[ended[i]] then
+      count, seen[ended[i]] = count + call('sismember', key, ended[i]), true
+    end
+  end
+  return count == call('scard', key)
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -1394,8 +1403,8 @@ if action == 'on' then
   end
 elseif action == 'off' and ARGV[4] == 'all' then
   do
-    local ended, left = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), none
-    if #left == 0 then
+    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do
@@ -1420,23 +1429,9 @@ elseif action == 'off' then
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  local left
   do
-    local list, other, first = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), ended, 1
-    local gone, kept = {}, {}
-    for i = first, #other do
-      gone[other[i]] = true
-    end
-    for i = 1, #list do
-      if not gone[list[i]] then
-        kept[#kept + 1] = list[i]
-      end
-    end
-    left = kept
-  end
-  do
-    local ended, left = ended, #ended > 0 and left or {jid}
-    if #left == 0 then
+    local ended, is_free = ended, #ended > 0 and are_all(ended)
+    if is_free then
       local problem = seldom1('free', jid, false)
       if problem then
         do

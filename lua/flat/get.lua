@@ -2,11 +2,13 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid, x:due if the JSON is to say when the job is due
--- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data
+-- Returns  its JSON, or nil; with x:due and large data an array of the JSON, '' and the data. With
+--          x:due, dependents or dependencies that are thousands are not shown, but named in left_out
 -- Errors   Job()
--- Cost     4 commands; 1 more with x:due for a job that is scheduled or waits for others
+-- Cost     4 commands, 2 more if others wait for the job, or it waits for others: with x:due 3, or 4
+--          if both; 1 more with x:due for a job that is scheduled or waits for others
 -- Repeat   safe
--- Needs    exists hdel hget hmget lrange rpush smembers time zscore
+-- Needs    exists hdel hget hmget lrange rpush scard smembers time zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -61,6 +63,7 @@ end
 
 
 
+local relations = {}
 
 
 local function job_json(job, tracked, more, newest)
@@ -126,16 +129,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = nil
   until true
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":[],"dependencies":[]'
+    related_jobs = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -151,7 +154,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
@@ -239,15 +242,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -327,9 +346,11 @@ local jid, queue, state = ...
 end
 end
 
+local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+relations.room = asks_due and 4000
 local text
 repeat
-  local run, jid, asks_due = call, required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
+  local run, jid, asks_due = call, jid, asks_due
   local job = run('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
   if not job[13] then
     text = nil

@@ -2,15 +2,15 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, queue, delay, n, n arguments that are the other pairs of put, at most 500 jids
--- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and how
---          many of the last ones the caller has to name again, because their failure groups are long
+-- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were put, which were not, and
+--          the jids that the caller has to name again, because their failure groups are long
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -349,7 +349,7 @@ end
     call('lpush', key, first)
   end
 elseif which == 'within_reach' then
-local jids = ...
+local jids, most = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -367,18 +367,19 @@ local function list_of(text)
   end
   return {}
 end
-  local left = 300000
-  for i = 1, #jids do
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'fair_score' then
 local queue, priority, stored, known = ...
 local function finite(text, default)
@@ -2146,8 +2147,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -2949,8 +2950,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -3628,7 +3629,7 @@ for i = 1, #jids do
   end
 end
 local count = #items
-local more = ',"rest":' .. rest
+local more = ',"rest":' .. array(rest)
 if count == 0 then
   return ('{"count":' .. 0 .. ',"left":' .. array(left_out) .. (more or '') .. '}')
 end

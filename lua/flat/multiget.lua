@@ -4,11 +4,12 @@
 -- ARGV     NOW, x:due if the JSON is to say when jobs are due, jid...
 -- Returns  a JSON array of those that exist; with x:due and large data an array: that JSON, in which
 --          beside says which data a job has; a JSON array of the jids for which there was no room, or
---          ''; and the data
+--          ''; and the data. With x:due, dependents and dependencies that are thousands in all are
+--          not shown, but named in left_out
 -- Errors   none
--- Cost     4 commands a job; 1 more with x:due for one that is scheduled or waits for others
+-- Cost     4 commands a job, and more of one as for get
 -- Repeat   safe
--- Needs    exists hdel hget hmget hstrlen lrange rpush smembers time zscore
+-- Needs    exists hdel hget hmget hstrlen lrange rpush scard smembers time zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -67,6 +68,7 @@ end
 
 
 
+local relations = {}
 
 
 local function job_json(job, tracked, more, newest)
@@ -117,16 +119,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":[],"dependencies":[]'
+    related_jobs = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -142,7 +144,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
@@ -231,9 +233,25 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -324,6 +342,7 @@ local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
+  relations.room = asks_due and 4000
   for i = first, #jids do
     if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))

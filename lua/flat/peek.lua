@@ -6,13 +6,14 @@
 --          over about 1000;
 --          beside: an array of at most 250 of the jobs, as far as 256 KiB of JSON and 2 MiB of large
 --          data go, of a cursor, which is empty at the end, and of the large data. There may be fewer
---          jobs than wanted, or none, before the end
+--          jobs than wanted, or none, before the end. Dependents that are thousands in all are not shown,
+--          but named in left_out
 -- Errors   Queue(), Peek()
 -- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- Repeat   safe
 -- Needs    del exists hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
---          smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
+--          scard smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
 local call = redis.call
@@ -118,6 +119,7 @@ end
 
 
 
+local relations = {}
 
 
 local function job_json(job, tracked, more, newest)
@@ -168,16 +170,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":[],"dependencies":[]'
+    related_jobs = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -193,7 +195,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
@@ -354,15 +356,31 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -817,6 +835,7 @@ do
 end
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
+relations.room = beside and 4000
 local out, passed = {}, 0
 local function show(key, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')

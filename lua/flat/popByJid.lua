@@ -10,9 +10,9 @@
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
---          time zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
---          zremrangebyrank zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srandmember srem time zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore
+--          zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -1153,8 +1153,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -1489,15 +1489,32 @@ end
   dropped = dropped + 1
   return true
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
+local jid = ...
 local function array(list)
   if #list == 0 then
     return '[]'
   end
   return cjson.encode(list)
 end
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)
@@ -1999,16 +2016,16 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       end
       history = nil
     until true
-    local relations
+    local related_jobs
     repeat
       local jid = jid
       local dependents = prefix .. 'j:' .. jid .. '-dependents'
       local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
       if call('exists', dependents, dependencies) > 0 then
-        relations = seldom1('sets_json', dependents, dependencies)
+        related_jobs = seldom1('sets_json', jid)
         break
       end
-      relations = ',"dependents":[],"dependencies":[]'
+      related_jobs = ',"dependents":[],"dependencies":[]'
     until true
     return '{"tracked":' .. (tracked and 'true' or 'false') ..
       ',"jid":' .. encode(jid) ..
@@ -2024,7 +2041,7 @@ local function popped_json(jid, job, tracked, worker, expires, more)
       ',"priority":' .. priority ..
       ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
       ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-      ',"history":' .. history .. relations ..
+      ',"history":' .. history .. related_jobs ..
       (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
   end
 end

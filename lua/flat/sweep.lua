@@ -13,9 +13,10 @@
 --          releases 500. 3 more for each queue, '*' 3 more; it moves at most 100
 --          jobs of queues
 -- Repeat   safe
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
---          ltrim publish rpush sadd scard set sismember smembers spop srem time zadd zcard zcount
---          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
+--          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
 -- how many known queues, and tracked jobs, come before those that it looks at.
@@ -1171,8 +1172,8 @@ end
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil

@@ -10,8 +10,8 @@
 -- Cost     2 commands, with tidy 14 more; none: 4 for each tracked job, however many these are: 1000
 --          take 20 ms
 -- Repeat   safe
--- Needs    exists hdel hget hmget hset lrange publish rpush smembers time zadd zcard zrange zrem
---          zscore
+-- Needs    exists hdel hget hmget hset lrange publish rpush scard smembers time zadd zcard zrange
+--          zrem zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -145,16 +145,16 @@ local function job_json(job, tracked, more, newest)
     end
     history = joined(list)
   end
-  local relations
+  local related_jobs
   repeat
     local jid = jid
     local dependents = prefix .. 'j:' .. jid .. '-dependents'
     local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
     if call('exists', dependents, dependencies) > 0 then
-      relations = seldom1('sets_json', dependents, dependencies)
+      related_jobs = seldom1('sets_json', jid)
       break
     end
-    relations = ',"dependents":[],"dependencies":[]'
+    related_jobs = ',"dependents":[],"dependencies":[]'
   until true
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
@@ -170,7 +170,7 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and seldom1('readable', tags) or '[]') ..
     ',"failure":' .. (failure and failure ~= '{}' and seldom1('readable', failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[9] and seldom1('extra_members', jid, job[9], job[14], job[8]) or '') .. (more or '') .. '}'
 end
 
@@ -255,9 +255,26 @@ end
   local ok, encoded = pcall(cjson.encode, object)
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
-local dependents, dependencies = ...
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+local jid = ...
+local relations = {}
+local function related(jid, name, left_out)
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return '[]'
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return '[]'
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
 local function has_option(text, letter)

@@ -3,7 +3,7 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, n, n arguments that are the pairs of unfail.group, then at most 500 jids
 -- Returns  JSON {count, left: [[jid, code, why], ...], rest}: how many were moved, which were not, and
---          how many of the last ones the caller has to name again, because their groups are long
+--          the jids that the caller has to name again, because their groups are long
 -- Errors   Unfail.jobs() when none is named
 -- Cost     4 commands, 4 a queue, 11 a job
 -- Repeat   once
@@ -220,19 +220,20 @@ local group, failure, length = ...
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'within_reach' then
-local jids = ...
-  local left = 300000
-  for i = 1, #jids do
+local jids, most = ...
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -639,5 +640,5 @@ for i = 1, #jobs do
     end
   end
 end
-return report(#jobs, ',"rest":' .. rest)
+return report(#jobs, ',"rest":' .. array(rest))
 

@@ -8,8 +8,9 @@
 -- Cost     1 command, or those of cancel
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -64,10 +65,17 @@ local seldom1
 
 
 
-local function read_job_to_cancel(jid)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
+  end
+end
+local function read_job_to_cancel(jid, dependencies)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 seldom1 = function(which, ...)
@@ -762,8 +770,8 @@ local function tell_dependents(jid, ended)
   while failed[at] and told < 1000 do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', prefix .. 'j:' .. other .. '-dependents')
-    for i = 1, math.min(#dependents, 1000 - told) do
+    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
@@ -929,13 +937,23 @@ local job = read_job_to_cancel(jid)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
-    local jid, among = jid, {}
-    for _, dependent in ipairs(call('smembers', prefix .. 'j:' .. jid .. '-dependents')) do
-      if not among[dependent] then
-        do
-          local area, message = 'Cancel', jid .. ' is a dependency of ' .. dependent .. ' but is not mentioned to be canceled'
-          error(area .. '(): ' .. message)
-        end
+    local jid, among, n = jid, {}, 0
+    local dependents
+    repeat
+      local run, jid, among, n = call, jid, among, n
+      local key = prefix .. 'j:' .. jid .. '-dependents'
+      local found = run('srandmember', key, 10 + 1)
+      if #found <= 10 or outsider(found, among) then
+        dependents = found
+        break
+      end
+      dependents = run('srandmember', key, n + 1)
+    until true
+    local other = outsider(dependents, among)
+    if other then
+      do
+        local area, message = 'Cancel', jid .. ' is a dependency of ' .. other .. ' but is not mentioned to be canceled'
+        error(area .. '(): ' .. message)
       end
     end
   end

@@ -5,10 +5,10 @@
 -- @include "lib/events.lua"
 -- @include "lib/report.lua"
 
--- Reads a job that may be canceled, or leaves it out.
-local function read_cancelable(jid)
+-- Reads a job that may be canceled with those among n, or leaves it out.
+local function read_cancelable(jid, among, n)
   local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents = try('smembers', job_key(jid) .. '-dependents')
+  local dependents = dependents_beyond(try, jid, among, n)
   if not ok or dependents.err then
     leave_out(jid, 'server', 'it can not be read')
   elseif not job[1] then
@@ -21,15 +21,6 @@ local function read_cancelable(jid)
   end
 end
 
--- A job that depends on one of these and is not among them, or nil.
-local function outsider(job, jobs)
-  for i = 1, #job.dependents do
-    if not jobs[job.dependents[i]] then
-      return job.dependents[i]
-    end
-  end
-end
-
 -- Leaves out the jobs on which others depend that are not canceled with them.
 local function spare_dependencies(jids, jobs)
   local changed
@@ -37,7 +28,7 @@ local function spare_dependencies(jids, jobs)
     changed = false
     for i = 1, #jids do
       local job = jobs[jids[i]]
-      local other = job and outsider(job, jobs)
+      local other = job and outsider(job.dependents, jobs)
       if other then
         jobs[jids[i]], changed = nil, true
         leave_out(jids[i], 'has_dependents', other .. ' depends on it')
@@ -49,10 +40,13 @@ end
 -- Cancels jobs, and leaves out those that can't be. Returns how many it has canceled. count is as in
 -- leave_group.
 local function cancel_each(jids, count)
-  local jobs, canceled = {}, 0
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
   for i = 1, #jids do
     if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i]) or false
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
     end
   end
   spare_dependencies(jids, jobs)

@@ -12,21 +12,47 @@
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
--- Fails if a job depends on this one that is not among those to be canceled.
-local function check_dependents(jid, among)
-  for _, dependent in ipairs(call('smembers', job_key(jid) .. '-dependents')) do
-    if not among[dependent] then
-      reject('Cancel', jid .. ' is a dependency of ' .. dependent ..
-        ' but is not mentioned to be canceled')
+-- One of these jobs that is not among some, or nil.
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
     end
   end
 end
 
--- Reads what cancel_job needs. The first field is the state, which is false if there is no such job.
-local function read_job_to_cancel(jid)
+-- How many dependents of a job are looked at first.
+local FEW = 10
+
+-- The jobs that depend on one: all of them, if they are few or all among n jobs, or else so many
+-- that an outsider is among them.
+local function dependents_beyond(run, jid, among, n)
+  local key = job_key(jid) .. '-dependents'
+  local found = run('srandmember', key, FEW + 1)
+  if #found <= FEW or outsider(found, among) then
+    return found
+  end
+  return run('srandmember', key, n + 1)
+end
+
+-- Fails if a job depends on this one that is not among the n that are to be canceled. Returns those
+-- that are.
+local function check_dependents(jid, among, n)
+  local dependents = dependents_beyond(call, jid, among, n)
+  local other = outsider(dependents, among)
+  if other then
+    reject('Cancel', jid .. ' is a dependency of ' .. other ..
+      ' but is not mentioned to be canceled')
+  end
+  return dependents
+end
+
+-- Reads what cancel_job needs. The first field is the state, which is false if there is no such
+-- job. A caller may know which jobs it waits for.
+local function read_job_to_cancel(jid, dependencies)
   local key = job_key(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = call('smembers', key .. '-dependencies')
+  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
   return job
 end
 

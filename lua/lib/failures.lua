@@ -66,20 +66,22 @@ end
 -- How many jobs of groups a call passes over at most that removes several: that takes about 5 ms.
 local MAX_PASSED_OVER = 300000
 
--- The first of these jobs, as many as one call may take out of their groups, and how many are left.
-local function within_reach(jids) -- cold
-  local left = MAX_PASSED_OVER
-  for i = 1, #jids do
+-- The first of these jobs, as many as one call may take out of their groups, and no more than a
+-- number if there is one, and the others.
+local function within_reach(jids, most) -- cold
+  local left, count = MAX_PASSED_OVER, math.min(#jids, most or #jids)
+  for i = 1, count do
     local job = try('hmget', job_key(jids[i]), 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
       left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
     end
     if left < 0 and i > 1 then
-      return {unpack(jids, 1, i - 1)}, #jids - i + 1
+      count = i - 1
+      break
     end
   end
-  return jids, 0
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
 end
 
 -- Keeps jobs that have not failed any more from being deleted as old failed ones.

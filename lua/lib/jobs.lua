@@ -34,9 +34,34 @@ local function read_job(run, jid)
     'expires')
 end
 
-local function sets_json(dependents, dependencies) -- cold
-  return ',"dependents":' .. array(try('smembers', dependents)) ..
-    ',"dependencies":' .. array(try('smembers', dependencies))
+-- Its field room is how many jids of other jobs this call may still show. Without it, as for
+-- clients of other languages, it shows all.
+local relations = {}
+
+-- The most of them that Go gets, which reads the others with the command relations.
+local MAX_RELATED = 4000
+
+-- The members of one of the sets, or none and the set's name for left_out if there is no room.
+local function related(jid, name, left_out) -- cold
+  local key, room = job_key(jid) .. '-' .. name, relations.room
+  if room then
+    local count = try('scard', key)
+    if count == 0 or type(count) == 'table' then
+      return EMPTY_LIST
+    elseif count > room then
+      left_out[#left_out + 1] = name
+      return EMPTY_LIST
+    end
+    relations.room = room - count
+  end
+  return array(try('smembers', key))
+end
+
+local function sets_json(jid) -- cold
+  local left_out = {}
+  local text = ',"dependents":' .. related(jid, 'dependents', left_out) ..
+    ',"dependencies":' .. related(jid, 'dependencies', left_out)
+  return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 end
 
 -- Most jobs have neither set: one command finds that out.
@@ -44,7 +69,7 @@ local function relations_json(jid)
   local dependents = job_key(jid) .. '-dependents'
   local dependencies = job_key(jid) .. '-dependencies'
   if call('exists', dependents, dependencies) > 0 then
-    return sets_json(dependents, dependencies)
+    return sets_json(jid)
   end
   return ',"dependents":' .. EMPTY_LIST .. ',"dependencies":' .. EMPTY_LIST
 end
@@ -74,7 +99,7 @@ local function job_json(job, tracked, more, newest)
   end
   local encode = cjson.encode
   local history = history_json(jid, newest)
-  local relations = relations_json(jid)
+  local related_jobs = relations_json(jid)
   return '{"tracked":' .. (tracked and 'true' or 'false') ..
     ',"jid":' .. encode(jid) ..
     ',"retries":' .. retries ..
@@ -89,6 +114,6 @@ local function job_json(job, tracked, more, newest)
     ',"priority":' .. priority ..
     ',"tags":' .. (tags and #tags > 2 and readable(tags) or EMPTY_LIST) ..
     ',"failure":' .. (failure and failure ~= '{}' and readable(failure) or '{}') ..
-    ',"history":' .. history .. relations ..
+    ',"history":' .. history .. related_jobs ..
     (job[OPTIONS] and extra_members(jid, job[OPTIONS], job[STATE], job[TIME]) or '') .. (more or '') .. '}'
 end

@@ -109,8 +109,8 @@ local function tell_dependents(jid, ended) -- cold
   while failed[at] and told < MAX_TOLD do
     local other = failed[at]
     local group = group_of(other)
-    local dependents = try('smembers', job_key(other) .. '-dependents')
-    for i = 1, math.min(#dependents, MAX_TOLD - told) do
+    local dependents = try('srandmember', job_key(other) .. '-dependents', MAX_TOLD - told)
+    for i = 1, #dependents do
       local minds, stored = tell(dependents[i], other, group, ended)
       minded = minded + (minds and 1 or 0)
       failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil

@@ -22,11 +22,11 @@ func (e *env) fill(queue string, count int, options ...qless.PutOption) []string
 	for i := range specs {
 		specs[i] = qless.JobSpec{Klass: "K", Options: options}
 	}
-	return e.putAll(queue, specs)
+	return e.putInOrder(queue, specs)
 }
 
-// putAll puts jobs in their order, with a script for each few hundred of them at another time.
-func (e *env) putAll(queue string, specs []qless.JobSpec) (all []string) {
+// putInOrder puts jobs in their order, with a script for each few hundred of them at another time.
+func (e *env) putInOrder(queue string, specs []qless.JobSpec) (all []string) {
 	e.t.Helper()
 	for some := range slices.Chunk(specs, 200) {
 		put, err := e.Queue(queue).PutMany(e.t.Context(), some)
@@ -266,7 +266,7 @@ func TestARepliesTextIsBounded(t *testing.T) {
 			for i := range specs {
 				specs[i] = qless.JobSpec{Klass: "K", Data: strings.Repeat("x", 4000)}
 			}
-			want := e.putAll("q", specs)
+			want := e.putInOrder("q", specs)
 			entries := make([]any, 90)
 			for i := range entries {
 				entries[i] = fmt.Sprintf(`[%d,"popped",{"worker":"one-with-a-long-name-%d"}]`, noon.Unix(), i)

@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -397,6 +400,18 @@ func passedOver(script []testkit.Monitored, length int) int {
 	return count
 }
 
+// lengthen makes a failure group longer.
+func (e *env) lengthen(group string, length int) {
+	e.t.Helper()
+	pad := make([]any, 10_000)
+	for i := range length / len(pad) {
+		for k := range pad {
+			pad[k] = fmt.Sprint("pad", i, "-", k)
+		}
+		require.NoError(e.t, e.rdb.LPush(e.t.Context(), "ql:f:"+group, pad...).Err())
+	}
+}
+
 func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 	const length = 200_000
 	for what, do := range map[string]func(b *qless.Bulk) (qless.BulkResult, error){
@@ -407,13 +422,7 @@ func TestFewJobsAreTakenOutOfALongGroupAtATime(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			failed := e.failGroup(40, "g")
-			pad := make([]any, 10_000)
-			for i := range length / len(pad) {
-				for k := range pad {
-					pad[k] = fmt.Sprint("pad", i, "-", k)
-				}
-				require.NoError(t, e.rdb.LPush(t.Context(), "ql:f:g", pad...).Err())
-			}
+			e.lengthen("g", length)
 			scripts := e.scriptsOf(func() {
 				r, err := do(e.Bulk(failed...))
 				require.NoError(t, err)
@@ -704,4 +713,404 @@ func TestAPopThatBreaksReturnsWhatItHas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 250)
 	require.ErrorIs(t, errOf(client.Queue("q").Pop(ctx, 700)), qless.ErrUnavailable)
+}
+
+// relate gives a job that is there as many dependents, and dependencies, which are only named, and
+// returns them. There are a few more of the latter.
+func (e *env) relate(jid string, count int) (dependents, dependencies []string) {
+	e.t.Helper()
+	for i := range count + 7 {
+		dependents = append(dependents, fmt.Sprint("dependent-", i))
+		dependencies = append(dependencies, fmt.Sprint("dependency-", i))
+	}
+	dependents = dependents[:count]
+	for part := range slices.Chunk(dependents, 5000) {
+		e.addAll("ql:j:"+jid+"-dependents", part)
+	}
+	for part := range slices.Chunk(dependencies, 5000) {
+		e.addAll("ql:j:"+jid+"-dependencies", part)
+	}
+	return dependents, dependencies
+}
+
+// addAll adds members to a set.
+func (e *env) addAll(key string, members []string) {
+	e.t.Helper()
+	all := make([]any, len(members))
+	for i, member := range members {
+		all[i] = member
+	}
+	require.NoError(e.t, e.rdb.SAdd(e.t.Context(), key, all...).Err())
+}
+
+// membersRead returns how many members of sets a script has read at most, if those that it read as a
+// whole had a size.
+func membersRead(t testing.TB, script []testkit.Monitored, size int) int {
+	t.Helper()
+	sum := 0
+	for _, command := range script {
+		count := "0"
+		switch strings.ToLower(command.Words[0]) {
+		case "smembers":
+			count = strconv.Itoa(size)
+		case "sscan":
+			count = command.Words[4]
+		case "srandmember":
+			count = command.Words[2]
+		}
+		n, err := strconv.Atoi(count)
+		require.NoError(t, err)
+		sum += n
+	}
+	return sum
+}
+
+// readers are the ways in which Go reads jobs with their relations.
+var readers = map[string]func(e *env, client *qless.Client, jid string) (*qless.Job, error){
+	"job": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		return client.Job(e.t.Context(), jid)
+	},
+	"jobs": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		return only(e.t)(client.Jobs(e.t.Context(), jid))
+	},
+	"peek": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
+		return only(e.t)(client.Queue("q").Peek(e.t.Context(), 10))
+	},
+	"pop": func(e *env, client *qless.Client, _ string) (*qless.Job, error) {
+		return only(e.t)(client.Queue("q").Pop(e.t.Context(), 10))
+	},
+	"refresh": func(e *env, client *qless.Client, jid string) (*qless.Job, error) {
+		job := e.job(jid)
+		return job, job.Refresh(e.t.Context())
+	},
+}
+
+// only returns a function that takes the only job of a call out of its results.
+func only(t testing.TB) func(jobs []*qless.Job, err error) (*qless.Job, error) {
+	return func(jobs []*qless.Job, err error) (*qless.Job, error) {
+		t.Helper()
+		if err != nil {
+			return nil, err
+		}
+		require.Len(t, jobs, 1)
+		return jobs[0], nil
+	}
+}
+
+func TestManyRelationsAreReadInSteps(t *testing.T) {
+	const count = 20_000
+	for what, read := range readers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			jid := e.put("q")
+			dependents, dependencies := e.relate(jid, count)
+			var job *qless.Job
+			for _, script := range e.scriptsOf(func() {
+				var err error
+				job, err = read(e, e.Client, jid)
+				require.NoError(t, err)
+			}) {
+				require.LessOrEqual(t, membersRead(t, script, count), 4000)
+			}
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			require.Equal(t, sorted(dependencies), sorted(job.Dependencies))
+		})
+	}
+}
+
+// The jobs of one call share what it may show.
+func TestRelationsOfManyJobsAreReadInSteps(t *testing.T) {
+	const jobs, count = 12, 900
+	e := newEnv(t)
+	var all, dependents, dependencies []string
+	for i := range jobs {
+		all = append(all, e.put("q", qless.JID(fmt.Sprint("j", i))))
+		dependents, dependencies = e.relate(all[i], count)
+	}
+	for _, script := range e.scriptsOf(func() {
+		read, err := e.Jobs(t.Context(), all...)
+		require.NoError(t, err)
+		require.Equal(t, all, jids(read))
+		for _, job := range read {
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			require.Equal(t, sorted(dependencies), sorted(job.Dependencies))
+		}
+	}) {
+		require.LessOrEqual(t, membersRead(t, script, count), 4000)
+	}
+}
+
+// The JSON that other clients read has everything.
+func TestOtherClientsReadAllRelationsAtOnce(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 5000)
+	for _, command := range []string{"get", "multiget"} {
+		reply, err := e.Run(t.Context(), command, "", jid)
+		require.NoError(t, err)
+		text := strings.TrimSuffix(strings.TrimPrefix(reply.(string), "["), "]")
+		require.NotContains(t, text, "left_out")
+		var job struct{ Dependents []string }
+		require.NoError(t, json.Unmarshal([]byte(text), &job))
+		require.Equal(t, sorted(dependents), sorted(job.Dependents))
+	}
+}
+
+// A set that changes between two steps: what stays in it is read, and nothing twice.
+func TestRelationsThatChangeWhileTheyAreRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 20_000)
+	steps := 0
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command != "relations" {
+			return
+		}
+		steps++
+		if steps == 2 {
+			more := make([]string, 60_000)
+			for i := range more {
+				more[i] = fmt.Sprint("more-", i)
+			}
+			e.addAll("ql:j:"+jid+"-dependents", more)
+			require.NoError(t, e.rdb.SRem(t.Context(), "ql:j:"+jid+"-dependents", dependents[0]).Err())
+		}
+	}))
+	job, err := client.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.Greater(t, steps, 2)
+	seen := map[string]bool{}
+	for _, dependent := range job.Dependents {
+		require.False(t, seen[dependent], dependent)
+		seen[dependent] = true
+	}
+	for _, dependent := range dependents[1:] {
+		require.True(t, seen[dependent], dependent)
+	}
+}
+
+// A job that is gone by the next step has no more dependents, which is no error.
+func TestAJobThatGoesWhileItsRelationsAreRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	e.relate(jid, 5000)
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "get" {
+			require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+		}
+	}))
+	job, err := client.Job(t.Context(), jid)
+	require.NoError(t, err)
+	require.Empty(t, job.Dependents)
+}
+
+// The jobs of a pop are locked, so it returns them even if it can't read all about them.
+func TestAPopReturnsJobsWhoseRelationsItCannotRead(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	dependents, _ := e.relate(jid, 5000)
+	for _, what := range []string{"peek", "jobs", "job", "pop"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+		var job *qless.Job
+		var err error
+		switch what {
+		case "peek":
+			_, err = client.Queue("q").Peek(ctx, 1)
+		case "jobs":
+			_, err = client.Jobs(ctx, jid)
+		case "job":
+			_, err = client.Job(ctx, jid)
+		case "pop":
+			job, err = only(t)(client.Queue("q").Pop(ctx, 1))
+			require.NoError(t, err)
+			require.Empty(t, job.Dependents)
+			require.NoError(t, job.Refresh(t.Context()))
+			require.Equal(t, sorted(dependents), sorted(job.Dependents))
+			continue
+		}
+		require.ErrorIs(t, err, qless.ErrUnavailable, what)
+	}
+}
+
+func TestWhatRelationsCost(t *testing.T) {
+	e := newEnv(t)
+	e.put("q", qless.JID("alone"))
+	e.put("q", qless.JID("first"))
+	e.put("q", qless.JID("second"), qless.DependsOn("first"))
+	e.put("q", qless.JID("third"), qless.DependsOn("second"))
+	for jid, want := range map[string]int{
+		"alone": 4, "first": 4 + 3, "second": 4 + 4 + 1, "third": 4 + 3 + 1,
+	} {
+		require.Len(t, e.server.Commands(t, func() { e.job(jid) }), want, jid)
+	}
+}
+
+// cancelers are the ways in which Go cancels jobs.
+var cancelers = map[string]func(e *env, jids ...string) error{
+	"cancel": func(e *env, jids ...string) error { return e.Cancel(e.t.Context(), jids...) },
+	"bulk": func(e *env, jids ...string) error {
+		done, err := e.Bulk(jids...).Cancel(e.t.Context())
+		return cmp.Or(err, firstLeft(done, jids))
+	},
+	"found": func(e *env, jids ...string) error {
+		done, err := e.Queue("q").Cancel(e.t.Context(), qless.ListWaiting, qless.Filter{All: true})
+		return cmp.Or(err, firstLeft(done, jids))
+	},
+	"withdraw": func(e *env, jids ...string) error { return e.Withdraw(e.t.Context(), jids[0]) },
+}
+
+// firstLeft returns why the first of some jobs was left that was.
+func firstLeft(done qless.BulkResult, jids []string) error {
+	for _, jid := range jids {
+		if err := done.Errors[jid]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A job with very many dependents is not canceled, for which some of them are reason enough.
+func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
+	const count = 20_000
+	for what, cancel := range cancelers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			all := []string{e.put("q"), e.put("q"), e.put("q")}
+			e.relate(all[0], count)
+			require.NoError(t, e.rdb.Del(t.Context(), "ql:j:"+all[0]+"-dependencies").Err())
+			for _, script := range e.scriptsOf(func() {
+				requireCode(t, qless.ErrHasDependents, cancel(e, all...))
+			}) {
+				require.LessOrEqual(t, membersRead(t, script, 0), 50)
+				require.NotContains(t, script, testkit.Monitored{
+					Caller: "lua", Words: []string{"smembers", "ql:j:" + all[0] + "-dependents"},
+				})
+			}
+			require.Equal(t, qless.StateWaiting, e.job(all[0]).State)
+		})
+	}
+}
+
+// The one dependent that is not canceled too is found among any number, wherever it is.
+func TestTheOneDependentThatIsNotCanceledIsFound(t *testing.T) {
+	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
+		for what, cancel := range cancelers {
+			if what == "found" || what == "withdraw" {
+				continue // they can't leave out a job, or cancel several
+			}
+			t.Run(fmt.Sprint(what, " ", count), func(t *testing.T) {
+				e := newEnv(t)
+				all := []string{e.put("q")}
+				for range count {
+					all = append(all, e.put("q", qless.DependsOn(all[0])))
+				}
+				last := all[count]
+				for _, jids := range [][]string{all[:count], {all[0]}} {
+					err := cancel(e, jids...)
+					requireCode(t, qless.ErrHasDependents, err)
+					if len(jids) > 1 {
+						require.ErrorContains(t, err, last)
+					}
+				}
+			})
+		}
+	}
+	for _, count := range []int{1, 9, 10, 11, 12, 60, 98} {
+		for what, cancel := range cancelers {
+			if what == "withdraw" {
+				continue
+			}
+			t.Run(fmt.Sprint(what, " all ", count), func(t *testing.T) {
+				e := newEnv(t)
+				all := []string{e.put("q")}
+				for range count {
+					all = append(all, e.put("q", qless.DependsOn(all[0])))
+				}
+				if what == "found" {
+					all = all[:1] // the others are in another list
+					_, err := e.Queue("q").Cancel(t.Context(), qless.ListDepends, qless.Filter{All: true})
+					require.NoError(t, err)
+				}
+				require.NoError(t, cancel(e, all...))
+				require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			})
+		}
+	}
+}
+
+// A failure tells some of the jobs that wait, and reads no more of them.
+func TestAFailureReadsNoMoreDependentsThanItTells(t *testing.T) {
+	e := newEnv(t)
+	base := e.put("q", qless.JID("base"))
+	e.put("q", qless.DependsOn(base), qless.OnFailureRun)
+	e.relate(base, 20_000)
+	job := e.pop("q")
+	for _, script := range e.scriptsOf(func() { require.NoError(t, job.Fail(t.Context(), "g", "m")) }) {
+		require.LessOrEqual(t, membersRead(t, script, 0), 1000)
+	}
+}
+
+// Data that is not large, and histories, are written as JSON, which takes longer.
+func TestDataThatIsNotLargeIsReadInSteps(t *testing.T) {
+	const count, size = 300, 4000
+	data := raw(`"` + strings.Repeat("x", size-2) + `"`)
+	e := newEnv(t)
+	specs := make([]qless.JobSpec, count)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Data: data}
+	}
+	all, err := e.Queue("q").PutMany(t.Context(), specs)
+	require.NoError(t, err)
+	var jobs []*qless.Job
+	e.requireShort(260<<10/size*5, func() {
+		jobs, err = e.Jobs(t.Context(), all...)
+		require.NoError(t, err)
+	})
+	require.Equal(t, all, jids(jobs))
+	require.Equal(t, data, jobs[count-1].Data)
+}
+
+func TestLongHistoriesAreReadInSteps(t *testing.T) {
+	const count, entries = 200, 100
+	e := newEnv(t)
+	all := e.putAll(count)
+	for _, jid := range all {
+		history := make([]any, entries)
+		for i := range history {
+			history[i] = fmt.Sprintf(`[%d,"popped",{"worker":"a-worker-with-a-name"}]`, noon.Unix()+int64(i))
+		}
+		require.NoError(t, e.rdb.RPush(t.Context(), "ql:j:"+jid+"-history", history...).Err())
+	}
+	var jobs []*qless.Job
+	e.requireShort(50*5, func() {
+		var err error
+		jobs, err = e.Jobs(t.Context(), all...)
+		require.NoError(t, err)
+	})
+	require.Equal(t, all, jids(jobs))
+	require.Len(t, jobs[count-1].History, 1+entries)
+}
+
+// To take one dependency from a job does not read the others.
+func TestOneOfManyDependenciesIsRemoved(t *testing.T) {
+	e := newEnv(t)
+	first, second := e.put("q"), e.put("q")
+	job := e.job(e.put("q", qless.DependsOn(first, second)))
+	_, more := e.relate(job.JID, 5000)
+	for _, script := range e.scriptsOf(func() {
+		require.NoError(t, job.Undepend(t.Context(), first, first, "unknown"))
+	}) {
+		require.Zero(t, membersRead(t, script, 5000))
+	}
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, sorted(append(more, second)), sorted(job.Dependencies))
+	require.Equal(t, qless.StateDepends, job.State)
+	require.NoError(t, job.Undepend(t.Context(), more...))
+	require.NoError(t, job.Undepend(t.Context(), "unknown"))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateDepends, job.State)
+	require.NoError(t, job.Undepend(t.Context(), second, second))
+	require.NoError(t, job.Refresh(t.Context()))
+	require.Equal(t, qless.StateWaiting, job.State)
 }

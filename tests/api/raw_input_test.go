@@ -41,6 +41,7 @@ var calls = []string{
 	"rates.add|~run|+1|#0",
 	"rates|#0|+1",
 	"put|w1|~q|~new|K|$[]|#0|batch|~batch",
+	"relations|waiting|dependents|~0",
 	"withdraw|running",
 	"end|running|complete|||+0|$[]",
 	"end|running|failed|~g|m|+2",

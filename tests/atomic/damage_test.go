@@ -170,6 +170,8 @@ var commands = []string{
 	"put.many|30|w1||a|new 1|K|{}|0|2|batch|batch|b|new 2|K|{}|10|2|batch|batch|a|failed|K|{}|0|2|batch|batch",
 	"progress|30|w1|parent||1|2||in b||2|2||other parent||1|2|",
 	"change|30|cancel||failed|waiting|later|parent|child",
+	"change|30|cancel|all|parent|child|grandchild|waits for two",
+	"change|30|cancel|all|failed|waiting|later|mortal|unique|batch",
 	"change|30|promote||later|waiting",
 	"change|30|priority|7|waiting|failed",
 	"change|30|tag|[\"green\",\"red\"]|waiting|failed",

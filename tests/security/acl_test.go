@@ -26,7 +26,7 @@ var (
 	looking = []string{
 		"config.get", "failed", "failures", "find", "get", "holder", "jobs", "latency", "length",
 		"limit.info", "limit.list", "list", "multiget", "overview", "peek", "queues", "rates",
-		"recur.get", "result", "schedules", "stats", "tag", "tags", "track", "tracked", "workerJobs",
+		"recur.get", "relations", "result", "schedules", "stats", "tag", "tags", "track", "tracked", "workerJobs",
 		"workers", "workersCount",
 	}
 	working = []string{
@@ -38,7 +38,7 @@ var (
 	handling = []string{
 		"await", "batch.commit", "batch.status", "cancel", "change", "complete", "depends",
 		"fail", "get", "heartbeat", "limit.hold", "log", "priority", "progress", "put",
-		"put.many", "requeue", "reschedule",
+		"put.many", "relations", "requeue", "reschedule",
 		"retry", "tag", "timeout", "track", "withdraw",
 	}
 )

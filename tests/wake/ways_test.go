@@ -200,6 +200,9 @@ func ways() []way {
 		{"reschedule", func(e *env) { e.put("q", "j", qless.Delay(time.Hour)) }, func(e *env) {
 			must(e, e.job("j").Reschedule(e.t.Context(), soon))
 		}},
+		{"cancel of several that frees a slot", h.full, func(e *env) {
+			must(e, e.Cancel(e.t.Context(), h.job.JID, "another"))
+		}},
 		{"cancel of a list that frees a slot", h.full, func(e *env) {
 			must(e, errOf(e.Queue("q").Cancel(e.t.Context(), qless.ListRunning, qless.Filter{All: true})))
 		}},

@@ -35,8 +35,19 @@ func Furnish(t testing.TB, c *qless.Client) {
 	}
 	_, err = queue.Recur(ctx, "K", nil, time.Hour, qless.JID("recurring"))
 	do(err)
+	for range dependents / 1000 {
+		specs := make([]qless.JobSpec, 1000)
+		for i := range specs {
+			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn("scheduled")}}
+		}
+		_, err = c.Queue("later").PutMany(ctx, specs)
+		do(err)
+	}
 	do(c.Config().Set(ctx, qless.ConfigMaxWorkerAge, time.Nanosecond))
 }
+
+// dependents is how many jobs wait for one: too many for a script to read at once.
+const dependents = 5000
 
 // Dashboard uses every method that only looks, after Furnish.
 func Dashboard(t testing.TB, c *qless.Client) {
@@ -111,6 +122,9 @@ func Dashboard(t testing.TB, c *qless.Client) {
 	job, err := c.Job(ctx, "depends")
 	do(err)
 	require.Equal(t, []string{"running"}, job.Dependencies)
+	job, err = c.Job(ctx, "scheduled")
+	do(err)
+	require.Len(t, job.Dependents, dependents)
 	_, err = c.Jobs(ctx, "running", "failed")
 	do(err)
 	_, err = c.RecurringJob(ctx, "recurring")

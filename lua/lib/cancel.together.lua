@@ -1,0 +1,96 @@
+-- Canceling jobs together: none, if a job that is not among them depends on one of them. If they
+-- are too many for one call, the caller names the others again. Those on which others depend come
+-- last, so that no job ever waits for one that is gone.
+
+-- @include "lib/base.lua"
+-- @include "lib/cancel.lua"
+-- @include "lib/check.lua"
+-- @include "lib/deps.lua"
+-- @include "lib/events.lua"
+-- @include "lib/failures.lua"
+
+-- How many jobs a call cancels at most.
+local MAX_CANCELED = 250
+
+-- How many dependencies a call removes at most.
+local MAX_UNLINKED = 1000
+
+-- How many dependents of all jobs a call looks at.
+local MAX_DEPENDENTS = 20000
+
+-- The jobs among these that depend on each of them. Fails if another one depends on any.
+local function dependents_of_all(jids) -- cold
+  local among, dependents, count = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
+  for i = 1, #jids do
+    dependents[jids[i]] = check_dependents(jids[i], among, #jids)
+    count = count + #dependents[jids[i]]
+    if count > MAX_DEPENDENTS then
+      reject('Cancel', 'The jobs have more than ' .. MAX_DEPENDENTS .. ' dependents')
+    end
+  end
+  return dependents
+end
+
+-- The jids in such an order that all dependents of a job come before it.
+local function dependents_first(jids, dependents) -- cold
+  local order, looked = {}, {}
+  for i = 1, #jids do
+    local path = {not looked[jids[i]] and jids[i] or nil}
+    while path[1] do
+      local jid = path[#path]
+      looked[jid] = (looked[jid] or 0) + 1
+      local other = dependents[jid][looked[jid]]
+      if not other then
+        order[#order + 1], path[#path] = jid, nil
+      elseif not looked[other] then
+        path[#path + 1] = other
+      end
+    end
+  end
+  return order
+end
+
+-- Reads the first of these jobs: as many as a call may cancel, given what they wait for. None if
+-- the first waits for too many.
+local function read_first(jids) -- cold
+  local jobs, left = {}, MAX_UNLINKED
+  for i = 1, #jids do
+    local count = call('scard', job_key(jids[i]) .. '-dependencies')
+    left = left - count
+    if left < 0 then
+      break
+    end
+    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+  end
+  return jobs
+end
+
+-- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
+-- nobody goes on to cancel it.
+local function unlink_some(jid) -- cold
+  local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
+  for i = 1, #others do
+    try('srem', job_key(others[i]) .. '-dependents', jid)
+  end
+  link(jid, {OPEN}, {})
+end
+
+-- Cancels jobs, each of which is named once. Returns how many, and the jids that are left for the
+-- next call.
+local function cancel_together(jids) -- cold
+  local order = dependents_first(jids, dependents_of_all(jids))
+  local some = within_reach(order, MAX_CANCELED)
+  local jobs, canceled = read_first(some), 0
+  must_publish()
+  if #jobs == 0 then
+    unlink_some(order[1])
+  end
+  for i = 1, #jobs do
+    cancel_job(order[i], jobs[i])
+    canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
+  end
+  return canceled, {unpack(order, #jobs + 1)}
+end

@@ -1,0 +1,290 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
+)
+
+// Client.Cancel of several jobs, which it cancels in steps.
+
+// canceledAtOnce is how many jobs a script cancels, and cancelCost how many commands it runs for that
+// many that have not failed and do not depend on others, and for each of 500 to check them.
+const (
+	canceledAtOnce = 250
+	cancelCost     = canceledAtOnce*15 + 500 + 20
+)
+
+// putAll puts jobs, and returns their jids.
+func (e *env) putAll(count int, options ...qless.PutOption) []string {
+	e.t.Helper()
+	specs := make([]qless.JobSpec, count)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: options}
+	}
+	var all []string
+	for part := range slices.Chunk(specs, 1000) {
+		some, err := e.Queue("q").PutMany(e.t.Context(), part)
+		require.NoError(e.t, err)
+		all = append(all, some...)
+	}
+	return all
+}
+
+// putChain puts jobs each of which waits for the one before it.
+func (e *env) putChain(count int) []string {
+	e.t.Helper()
+	specs := make([]qless.JobSpec, count)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.JID(fmt.Sprintf("link%04d", i))}}
+		if i > 0 {
+			specs[i].Options = append(specs[i].Options, qless.DependsOn(fmt.Sprintf("link%04d", i-1)))
+		}
+	}
+	all, err := e.Queue("q").PutMany(e.t.Context(), specs)
+	require.NoError(e.t, err)
+	return all
+}
+
+func TestACancelOfHundredsGoesInSteps(t *testing.T) {
+	for _, count := range []int{2, 249, 250, 251, 500} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			e := newEnv(t)
+			all := e.putAll(count)
+			e.requireShort(cancelCost, func() { require.NoError(t, e.Cancel(t.Context(), all...)) })
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+		})
+	}
+}
+
+func TestACancelOfTooManyChangesNothing(t *testing.T) {
+	e := newEnv(t)
+	all := e.putAll(501)
+	before := e.dump()
+	for what, err := range map[string]error{
+		"cancel": e.Cancel(t.Context(), all...), "timeout": e.Timeout(t.Context(), all...),
+	} {
+		requireCode(t, qless.ErrInvalid, err)
+		require.ErrorContains(t, err, "501 jobs are more than 500", what)
+	}
+	require.Equal(t, before, e.dump())
+	twice := slices.Concat(all[:500], all[:500])
+	require.NoError(t, e.Cancel(t.Context(), twice...), "each is counted once")
+	require.Equal(t, 1, e.counts("q").Waiting)
+}
+
+func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
+	const length = 100_000
+	e := newEnv(t)
+	failed := e.failGroup(60, "g")
+	e.lengthen("g", length)
+	scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), failed...)) })
+	require.Equal(t, 12, len(scripts))
+	for _, script := range scripts {
+		require.LessOrEqual(t, passedOver(script, length/2), 300_000)
+	}
+	require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
+}
+
+// All jobs are checked before the first step.
+func TestACancelOfHundredsIsRefusedAsAWhole(t *testing.T) {
+	e := newEnv(t)
+	all := e.putAll(400)
+	outside := e.put("q", qless.DependsOn(all[399]))
+	before := e.dump()
+	err := e.Cancel(t.Context(), all...)
+	requireCode(t, qless.ErrHasDependents, err)
+	require.EqualError(t, err, fmt.Sprintf(
+		"qless: cancel: %s is a dependency of %s but is not mentioned to be canceled", all[399], outside))
+	require.Equal(t, before, e.dump())
+	require.NoError(t, e.Cancel(t.Context(), append(all, outside)...))
+	require.Zero(t, e.counts("q").Waiting)
+}
+
+func TestACancelOfHundredsIgnoresWhatIsGoneOrComplete(t *testing.T) {
+	e := newEnv(t)
+	all := e.putAll(300)
+	job := e.pop("q")
+	require.NoError(t, job.Complete(t.Context()))
+	require.NoError(t, e.Cancel(t.Context(), append([]string{"unknown", "unknown too"}, all...)...))
+	require.Equal(t, qless.StateComplete, e.job(job.JID).State)
+	require.Zero(t, e.counts("q").Waiting)
+}
+
+// The check of all would take too long. Dependents can be canceled first.
+func TestACancelOfJobsWithVeryManyDependencies(t *testing.T) {
+	e := newEnv(t)
+	var all []string
+	for i := range 201 {
+		options := []qless.PutOption{qless.JID(fmt.Sprint("j", i))}
+		if i > 0 {
+			options = append(options, qless.DependsOn(all...))
+		}
+		all = append(all, e.put("q", options...))
+	}
+	before := e.dump()
+	err := e.Cancel(t.Context(), all...)
+	requireCode(t, qless.ErrInvalid, err)
+	require.EqualError(t, err, "qless: cancel: The jobs have more than 20000 dependents")
+	require.Equal(t, before, e.dump())
+	require.NoError(t, e.Cancel(t.Context(), all[150:]...))
+	require.NoError(t, e.Cancel(t.Context(), all...))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+}
+
+// However the jids are ordered, no job ever waits for one that is gone.
+func TestACancelThatBreaksLeavesNoJobWaitingForNothing(t *testing.T) {
+	for what, arrange := range map[string]func(all []string){
+		"the first comes first": func([]string) {},
+		"the last comes first":  slices.Reverse[[]string],
+		"mixed": func(all []string) {
+			slices.SortFunc(all, func(a, b string) int { return int(a[7]) - int(b[7]) })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			all := e.putChain(400)
+			given := slices.Clone(all)
+			arrange(given)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			client := e.client(e.rdb, qless.WithObserver(func(context.Context, qless.Call) { cancel() }))
+			requireCode(t, qless.ErrUnavailable, client.Cancel(ctx, given...))
+			left, err := e.Jobs(t.Context(), all...)
+			require.NoError(t, err)
+			require.Equal(t, all[:150], jids(left), "the last ones are gone")
+			require.NoError(t, e.Cancel(t.Context(), given...))
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+		})
+	}
+}
+
+// Jobs that wait for each other can't be ordered. They are canceled all the same.
+func TestJobsThatWaitForEachOtherAreCanceled(t *testing.T) {
+	e := newEnv(t)
+	all := e.putChain(300)
+	first := e.put("other", qless.JID("first"))
+	require.NoError(t, e.job(all[1]).Depend(t.Context(), first))
+	require.NoError(t, e.rdb.SAdd(t.Context(), "ql:j:"+all[0]+"-dependencies", all[299]).Err())
+	require.NoError(t, e.rdb.SAdd(t.Context(), "ql:j:"+all[299]+"-dependents", all[0]).Err())
+	require.NoError(t, e.Cancel(t.Context(), all...))
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Empty(t, e.job(first).Dependents)
+}
+
+// A job that comes between two steps and depends on one that is still there keeps it there.
+func TestAJobThatComesWhileOthersAreCanceled(t *testing.T) {
+	e := newEnv(t)
+	all := e.putAll(400)
+	calls, late := 0, ""
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if calls++; calls > 1 {
+			return
+		}
+		require.Equal(t, qless.Call{Command: "change", Count: 250},
+			qless.Call{Command: call.Command, Count: call.Count})
+		left, err := e.Jobs(t.Context(), all...)
+		require.NoError(t, err)
+		require.Len(t, left, 150)
+		late = e.put("q", qless.DependsOn(left[7].JID))
+	}))
+	err := client.Cancel(t.Context(), all...)
+	requireCode(t, qless.ErrHasDependents, err)
+	require.ErrorContains(t, err, late)
+	require.Equal(t, 150, e.counts("q").Waiting)
+}
+
+// A batch of 12,000 members, canceled in steps: no job of it runs, whatever happens in between.
+func TestABatchOfThousandsIsCanceledInSteps(t *testing.T) {
+	e := newEnv(t)
+	batch, err := e.NewBatch(t.Context(), "q", "K", nil)
+	require.NoError(t, err)
+	for range 12 {
+		_, err := batch.Add(t.Context(), "q", make1000())
+		require.NoError(t, err)
+	}
+	require.NoError(t, batch.Commit(t.Context()))
+	e.requirePages(batch, 12_000)
+	calls := 0
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "change" {
+			calls++
+			job, err := e.Job(t.Context(), batch.ID())
+			if calls <= 12 { // a thousand members each
+				require.NoError(t, err)
+				require.Equal(t, qless.StateDepends, job.State)
+				require.Contains(t, job.Dependencies, "x:open")
+			} else {
+				require.ErrorIs(t, err, qless.ErrNotFound, "it is the first to go")
+			}
+		}
+	}))
+	e.requireShort(1000+2*cancelCost, func() {
+		require.NoError(t, client.Batch(batch.ID()).Cancel(t.Context()))
+	})
+	require.Greater(t, calls, 12_000/canceledAtOnce)
+	require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+	require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*").Val())
+}
+
+// requirePages requires that the pages of a batch have all of its members, read in steps.
+func (e *env) requirePages(batch *qless.Batch, members int) {
+	e.t.Helper()
+	seen := map[string]bool{}
+	for _, script := range e.scriptsOf(func() {
+		for offset := 0; offset <= members; offset += 5000 {
+			page, err := batch.Pending(e.t.Context(), qless.Range{Offset: offset, Limit: 5000})
+			require.NoError(e.t, err)
+			require.Equal(e.t, members, page.Total)
+			require.Len(e.t, page.Items, min(5000, members-offset))
+			for _, jid := range page.Items {
+				seen[jid] = true
+			}
+		}
+		page, err := batch.Pending(e.t.Context(), qless.Range{Offset: members + 1})
+		require.NoError(e.t, err)
+		require.Equal(e.t, qless.Page[string]{Items: []string{}, Total: members}, page)
+	}) {
+		require.LessOrEqual(e.t, membersRead(e.t, script, members), 4000)
+	}
+	require.Len(e.t, seen, members)
+}
+
+// make1000 returns what puts 1000 jobs.
+func make1000() []qless.JobSpec {
+	specs := make([]qless.JobSpec, 1000)
+	for i := range specs {
+		specs[i] = qless.JobSpec{Klass: "K"}
+	}
+	return specs
+}
+
+func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
+	e := newEnv(t)
+	names := make([]string, 1200)
+	for i := range names {
+		names[i] = fmt.Sprint("w", i)
+		require.NoError(t, e.rdb.ZAdd(t.Context(), "ql:workers", zmember(float64(noon.Unix()), names[i])).Err())
+	}
+	e.requireShort(500*2, func() { require.NoError(t, e.Deregister(t.Context(), names...)) })
+	require.Zero(t, e.rdb.Exists(t.Context(), "ql:workers").Val())
+}
+
+// A single job is canceled by the command that all clients have.
+func TestASingleJobIsCanceledAsByOtherClients(t *testing.T) {
+	e := newEnv(t)
+	jid := e.put("q")
+	commands := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), jid, jid)) })
+	require.Len(t, commands, 1)
+	require.Equal(t, testkit.Monitored{Caller: "lua", Words: []string{"srandmember", "ql:j:" + jid + "-dependents", "11"}},
+		commands[0][0])
+	require.NotContains(t, commands[0], testkit.Monitored{Caller: "lua", Words: []string{"scard", "ql:j:" + jid + "-dependencies"}})
+}
