@@ -17,6 +17,6 @@
 -- @include "lib/jobs.lua"
 
 local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
-relations.room = asks_due and MAX_RELATED
+related_left = asks_due and MAX_RELATED
 local text = find_job(call, jid, asks_due)
 return text and with_large(text, '')

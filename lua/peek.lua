@@ -31,7 +31,7 @@
 local queue = required('Queue', 'queue', ARGV[2])
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
-relations.room = beside and MAX_RELATED
+related_left = beside and MAX_RELATED
 
 -- The maximum number of jobs whose lives have ended that are passed over.
 local MAX_PASSED = 1000

@@ -47,7 +47,7 @@ if lock_for then
   settings.lock_time = lock_for
 end
 if timed then
-  relations.room = MAX_RELATED
+  related_left = MAX_RELATED
 end
 -- One command asks for what many namespaces and queues have none of.
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',

@@ -84,7 +84,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
-local relations = {}
+local related_left
 local large = {bytes = 0, text = 0}
 local dropped = 0
 local parked = 0
@@ -393,7 +393,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -402,7 +402,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -3542,7 +3542,7 @@ if lock_for then
   settings.lock_time = lock_for
 end
 if timed then
-  relations.room = 4000
+  related_left = 4000
 end
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0
@@ -27606,7 +27606,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local relations = {}
+local related_left
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -27787,7 +27787,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -27796,7 +27796,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -27883,7 +27883,7 @@ local jid, queue, state = ...
 end
 end
 local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
-relations.room = asks_due and 4000
+related_left = asks_due and 4000
 local text
 repeat
   local run, jid, asks_due = call, jid, asks_due
@@ -33780,7 +33780,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local relations = {}
+local related_left
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -33940,7 +33940,7 @@ end
 elseif which == 'sets_json' then
 local jid = ...
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -33949,7 +33949,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -34046,7 +34046,7 @@ local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
-  relations.room = asks_due and 4000
+  related_left = asks_due and 4000
   for i = first, #jids do
     if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))
@@ -34568,7 +34568,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local relations = {}
+local related_left
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -34796,7 +34796,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -34805,7 +34805,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -35272,7 +35272,7 @@ do
 end
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
-relations.room = beside and 4000
+related_left = beside and 4000
 local out, passed = {}, 0
 local function show(key, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')
@@ -35423,6 +35423,7 @@ local seldom1
 local met_limits = false
 local met_texts = false
 local dropped = 0
+local related_left
 local most_bytes, taken_bytes = math.huge, 0
 seldom1 = function(which, ...)
 if which == 'note_starts' then
@@ -36811,9 +36812,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local relations = {}
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -36822,7 +36822,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -47738,6 +47738,7 @@ end
 local seldom1
 local met_limits = false
 local met_texts = false
+local related_left
 local dropped = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
@@ -60092,6 +60093,7 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
+local related_left
 local function job_json(job, tracked, more, newest)
   local jid, tags, failure = job[13], job[7], job[10]
   do
@@ -60249,9 +60251,8 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local jid = ...
-local relations = {}
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -60260,7 +60261,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '{}'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end

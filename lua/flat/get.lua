@@ -63,7 +63,7 @@ end
 
 
 
-local relations = {}
+local related_left
 
 
 local function job_json(job, tracked, more, newest)
@@ -250,7 +250,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -259,7 +259,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -347,7 +347,7 @@ end
 end
 
 local jid, asks_due = required('Job', 'jid', ARGV[2]), ARGV[3] == 'x:due'
-relations.room = asks_due and 4000
+related_left = asks_due and 4000
 local text
 repeat
   local run, jid, asks_due = call, jid, asks_due

@@ -68,7 +68,7 @@ end
 
 
 
-local relations = {}
+local related_left
 
 
 local function job_json(job, tracked, more, newest)
@@ -235,7 +235,7 @@ end
 elseif which == 'sets_json' then
 local jid = ...
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -244,7 +244,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -342,7 +342,7 @@ local asks_due = ARGV[2] == 'x:due'
 do
   local jids, first, asks_due = ARGV, asks_due and 3 or 2, asks_due
   local found = {}
-  relations.room = asks_due and 4000
+  related_left = asks_due and 4000
   for i = first, #jids do
     if asks_due and not seldom1('has_room', jids[i]) then
       return seldom1('with_large', joined(found), array({unpack(jids, i)}))

@@ -119,7 +119,7 @@ end
 
 
 
-local relations = {}
+local related_left
 
 
 local function job_json(job, tracked, more, newest)
@@ -364,7 +364,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -373,7 +373,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -835,7 +835,7 @@ do
 end
 local count = whole('Peek', 'count', ARGV[3])
 local beside = ARGV[4] == 'beside'
-relations.room = beside and 4000
+related_left = beside and 4000
 local out, passed = {}, 0
 local function show(key, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data', 'tags', 'time', 'x:o', 'failure', 'spawned_from_jid', 'history', 'jid', 'state', 'worker', 'expires')

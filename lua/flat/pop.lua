@@ -111,7 +111,7 @@ end
 
 
 
-local relations = {}
+local related_left
 
 
 
@@ -453,7 +453,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -462,7 +462,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
@@ -3591,7 +3591,7 @@ if lock_for then
   settings.lock_time = lock_for
 end
 if timed then
-  relations.room = 4000
+  related_left = 4000
 end
 settings.tracked = call('exists', prefix .. 'paused_queues', prefix .. 'tracked',
   prefix .. 'q:' .. queue .. '-recur', prefix .. 'q:' .. queue .. '-scheduled') > 0

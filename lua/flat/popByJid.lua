@@ -100,6 +100,7 @@ local dropped = 0
 
 
 
+local related_left
 
 
 
@@ -1496,9 +1497,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local relations = {}
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -1507,7 +1507,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end

@@ -142,6 +142,7 @@ local met_texts = false
 
 
 
+local related_left
 
 
 

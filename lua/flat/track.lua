@@ -95,6 +95,7 @@ local seldom1
 
 
 
+local related_left
 
 
 local function job_json(job, tracked, more, newest)
@@ -256,9 +257,8 @@ end
   return ok and encoded or '{}'
 elseif which == 'sets_json' then
 local jid = ...
-local relations = {}
 local function related(jid, name, left_out)
-  local key, room = prefix .. 'j:' .. jid .. '-' .. name, relations.room
+  local key, room = prefix .. 'j:' .. jid .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -267,7 +267,7 @@ local function related(jid, name, left_out)
       left_out[#left_out + 1] = name
       return '[]'
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end

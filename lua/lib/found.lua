@@ -39,7 +39,7 @@ end
 -- The JSON array of the jobs that exist, or with asks_due a reply with large data.
 local function find_jobs(jids, first, asks_due)
   local found = {}
-  relations.room = asks_due and MAX_RELATED
+  related_left = asks_due and MAX_RELATED
   for i = first, #jids do
     if asks_due and not has_room(jids[i]) then
       return with_large(joined(found), array({unpack(jids, i)}))

@@ -34,16 +34,16 @@ local function read_job(run, jid)
     'expires')
 end
 
--- Its field room is how many jids of other jobs this call may still show. Without it, as for
--- clients of other languages, it shows all.
-local relations = {}
+-- How many jids of other jobs this call may still show. Without it, as for clients of other languages,
+-- it shows all.
+local related_left
 
 -- The most of them that Go gets, which reads the others with the command relations.
 local MAX_RELATED = 4000
 
 -- The members of one of the sets, or none and the set's name for left_out if there is no room.
 local function related(jid, name, left_out) -- cold
-  local key, room = job_key(jid) .. '-' .. name, relations.room
+  local key, room = job_key(jid) .. '-' .. name, related_left
   if room then
     local count = try('scard', key)
     if count == 0 or type(count) == 'table' then
@@ -52,7 +52,7 @@ local function related(jid, name, left_out) -- cold
       left_out[#left_out + 1] = name
       return EMPTY_LIST
     end
-    relations.room = room - count
+    related_left = room - count
   end
   return array(try('smembers', key))
 end
