@@ -1,8 +1,9 @@
 -- sweep: clears away what nobody else has met: jobs whose lives have ended, and failed jobs that are
--- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as the script that fails a job does,
--- of failures by scripts that tell nobody, and releases the jobs that waited for a complete one which
--- had too many of them for one call. Of queues that are named, moves the jobs that have fallen
--- due, and those whose locks have ended, to where a pop would find them.
+-- too old or too many, and tracked jobs that are gone. Tells the jobs that wait for failed ones, as
+-- the script that fails a job does, of failures by scripts that tell nobody, and releases the jobs
+-- that waited for a complete one which had too many of them for one call. Of queues that are named,
+-- moves the jobs that have fallen due, and those whose locks have ended, to where a pop would find
+-- them.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
