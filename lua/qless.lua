@@ -56900,6 +56900,9 @@ local function tell_group(group, from, limit)
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_dependents', jids[i], job_ended)
     end
+    if told >= 250 then
+      return told, i
+    end
   end
   return told, #jids
 end
@@ -56924,7 +56927,7 @@ local function sweep_failures()
     local cleared = keep and seldom1('clear_group', group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 then
+    if left <= 0 or told >= 250 then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end

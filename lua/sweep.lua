@@ -10,9 +10,9 @@
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
---          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs, and
---          releases 500. 3 more for each queue, '*' 3 more; it moves at most 100
---          jobs of queues
+--          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs,
+--          fewer failed ones if hundreds wait for them, and releases 500. 3 more for each queue, '*'
+--          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
@@ -47,6 +47,9 @@ local MAX_DUE = 100
 -- How many of the known queues it looks at.
 local MAX_QUEUES = 100
 
+-- After how many jobs that it has told of failures it looks at no more failed ones.
+local ENOUGH = 250
+
 -- The failure groups, sorted, from the one named first on.
 local function groups_from(first)
   local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
@@ -61,14 +64,17 @@ local function groups_from(first)
   return after
 end
 
--- Tells the jobs that wait for failed ones in a group, from a place on. Returns how many it has told,
--- and how many failed jobs it has looked at.
+-- Tells the jobs that wait for failed ones in a group, from a place on, until enough are told. Returns
+-- how many it has told, and how many failed jobs it has looked at.
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
     local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
     if job[1] == 'failed' and job[2] and has_option(job[2], 'd') then
       told = told + tell_dependents(jids[i], job_ended)
+    end
+    if told >= ENOUGH then
+      return told, i
     end
   end
   return told, #jids
@@ -91,7 +97,7 @@ local function sweep_failures()
     local cleared = keep and clear_group(group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 then
+    if left <= 0 or told >= ENOUGH then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end

@@ -10,9 +10,9 @@
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
---          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs, and
---          releases 500. 3 more for each queue, '*' 3 more; it moves at most 100
---          jobs of queues
+--          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs,
+--          fewer failed ones if hundreds wait for them, and releases 500. 3 more for each queue, '*'
+--          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
@@ -550,6 +550,9 @@ local function tell_group(group, from, limit)
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_dependents', jids[i], job_ended)
     end
+    if told >= 250 then
+      return told, i
+    end
   end
   return told, #jids
 end
@@ -574,7 +577,7 @@ local function sweep_failures()
     local cleared = keep and seldom1('clear_group', group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 then
+    if left <= 0 or told >= 250 then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end

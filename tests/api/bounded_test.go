@@ -375,6 +375,26 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	require.Equal(t, 1199, e.counts("q").Waiting)
 }
 
+// Jobs that other clients fail, which tell nobody.
+func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
+	const jobs, dependents = 5, 200
+	e, ctx := newEnv(t), t.Context()
+	for i := range jobs {
+		base := e.put("base", qless.JID(fmt.Sprintf("g-%06d", i)))
+		specs := make([]qless.JobSpec, dependents)
+		for k := range specs {
+			specs[k] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base), qless.OnFailureRun}}
+		}
+		require.NoError(t, errOf(e.Queue("q").PutMany(ctx, specs)))
+	}
+	require.NoError(t, e.rdb.Del(ctx, "ql:q:base-work").Err())
+	e.failGroup(jobs, "g")
+	for _, waiting := range []int{400, 800, 1000} {
+		e.requireShort(2*dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
+		require.Equal(t, waiting, e.counts("q").Waiting)
+	}
+}
+
 // Two lives of a job that end before the dependents of the first are released.
 func TestTwoLivesWithManyDependents(t *testing.T) {
 	e := newEnv(t)
