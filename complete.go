@@ -108,7 +108,7 @@ func (c *Client) releaseRest(ctx context.Context) {
 }
 
 // releasedTogether is how many waiting jobs a script releases.
-const releasedTogether = 500
+const releasedTogether = 250
 
 func completeTogether(client *Client, calls []*waitingComplete) {
 	var args []any

@@ -311,7 +311,7 @@ func (j *Job) data(op string) (string, error) {
 }
 
 // Complete marks the job complete and saves its data. Jobs that waited only for this one can then
-// be popped. If they are more than 500, Complete has them released 500 at a time; should ctx end
+// be popped. If they are more than 250, Complete has them released 250 at a time; should ctx end
 // before that, the job is complete, and a worker or [Client.Sweep] releases the others.
 //
 // Completed jobs are kept for some time ([ConfigJobsHistory], [KeepFor]) and up to a number

@@ -15,8 +15,8 @@ const AllQueues = "*"
 //     [ConfigJobsFailedHistoryCount];
 //   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
 //     failed it, which tell nobody, or one failure was too large to reach all of them;
-//   - jobs that wait for a complete one which had more than 500 dependents, if the program that
-//     completed it ended before it had released them all: at most 500.
+//   - jobs that wait for a complete one which had more than 250 dependents, if the program that
+//     completed it ended before it had released them all: at most 250.
 //
 // For the second and the third, a call looks at about 100 failed jobs, and the next call goes on where it
 // stopped. Without anything to do, it costs the server 3 commands. It also looks at 100 tracked jobs,

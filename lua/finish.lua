@@ -22,7 +22,7 @@
 --          'complete+' of one when jobs that waited are still to be released, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          500 dependents
+--          250 dependents, or as many as there are jobs
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
@@ -139,7 +139,7 @@ if n > 1000 then
   reject('Finish', 'More than 1000 jobs')
 end
 must_publish()
-releasable = RELEASED
+releasable = math.max(RELEASED, n)
 if completed == n then
   complete(worker, items)
 else

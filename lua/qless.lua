@@ -8745,7 +8745,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -9895,7 +9895,7 @@ do
   end
 end
 if given.checked then
-  releasable = 500
+  releasable = 250
 end
 repeat
   local worker, items = worker, {item}
@@ -21741,7 +21741,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -23016,7 +23016,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-releasable = 500
+releasable = 250
 if calls >= tries then
   state = end_now()
 elseif held then
@@ -25061,7 +25061,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -27325,7 +27325,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-releasable = 500
+releasable = math.max(250, n)
 if completed == n then
   complete(worker, items)
 else
@@ -58189,7 +58189,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -64494,7 +64494,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then

@@ -11,7 +11,7 @@
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
 --          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs,
---          fewer failed ones if hundreds wait for them, and releases 500. 3 more for each queue, '*'
+--          fewer failed ones if hundreds wait for them, and releases 250. 3 more for each queue, '*'
 --          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange

@@ -8,7 +8,7 @@
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
 --          when jobs that waited are still to be released, which sweep does
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
--- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 500
+-- Cost     13 commands, 3 more for each dependent; deletes at most 100 old jobs. Releases at most 250
 --          dependents if checked, else all: 1000 take about 10 ms
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
@@ -1378,7 +1378,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -2523,7 +2523,7 @@ do
   end
 end
 if given.checked then
-  releasable = 500
+  releasable = 250
 end
 repeat
   local worker, items = worker, {item}

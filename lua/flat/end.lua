@@ -1443,7 +1443,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -2713,7 +2713,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-releasable = 500
+releasable = 250
 if calls >= tries then
   state = end_now()
 elseif held then

@@ -22,7 +22,7 @@
 --          'complete+' of one when jobs that waited are still to be released, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          500 dependents
+--          250 dependents, or as many as there are jobs
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
@@ -1366,7 +1366,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
@@ -3616,7 +3616,7 @@ do
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
 end
-releasable = 500
+releasable = math.max(250, n)
 if completed == n then
   complete(worker, items)
 else

@@ -11,7 +11,7 @@
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
 --          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs,
---          fewer failed ones if hundreds wait for them, and releases 500. 3 more for each queue, '*'
+--          fewer failed ones if hundreds wait for them, and releases 250. 3 more for each queue, '*'
 --          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
@@ -1840,7 +1840,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then

@@ -7,7 +7,7 @@
 --          json  an object that describes it, for workers with 'registered'
 -- Returns  1 if such jobs are still to be released, which sweep does; else nil
 -- Errors   Worker.register()
--- Cost     4 commands; it releases at most 500 jobs
+-- Cost     4 commands; it releases at most 250 jobs
 -- Repeat   safe
 -- Needs    del exists expire hdel hmget hset publish sadd scard set sismember spop srem time zadd
 --          zpopmax zpopmin zrange zrangebyscore zrem zrevrangebyscore zscore
@@ -234,7 +234,7 @@ local function of_this_life(others, dependents)
   return found
 end
   local rest, released = prefix .. 'x:rest', 0
-  releasable = math.min(releasable, 500)
+  releasable = math.min(releasable, 250)
   while releasable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then

@@ -10,7 +10,7 @@
 -- @include "lib/deps.lua"
 
 -- How many dependents a call of Go releases at most.
-local RELEASED = 500
+local RELEASED = 250
 
 -- How many dependents this call may still release. Clients of other languages have all released at
 -- once.

@@ -282,11 +282,11 @@ var completions = map[string]func(e *env, job *qless.Job) error{
 
 func TestCompletingReleasesAllDependentsInSteps(t *testing.T) {
 	for what, complete := range completions {
-		for _, dependents := range []int{500, 501, 1300} {
+		for _, dependents := range []int{250, 251, 650} {
 			t.Run(fmt.Sprint(what, " ", dependents), func(t *testing.T) {
 				e := newEnv(t)
 				job, _ := e.base(dependents)
-				e.requireShort(500*8+40, func() { require.NoError(t, complete(e, job)) })
+				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
 				require.Equal(t, dependents, e.counts("q").Waiting)
 				require.Zero(t, e.counts("q").Depends)
 				require.Empty(t, e.rdb.Keys(t.Context(), "ql:x:rest*").Val())
@@ -329,11 +329,11 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 		} {
 			t.Run(what+", then "+later, func(t *testing.T) {
 				e := newEnv(t)
-				job, _ := e.base(1300)
-				e.requireShort(500*8+40, func() { require.NoError(t, complete(e, job)) })
-				require.Equal(t, 500, e.counts("q").Waiting)
-				for _, waiting := range []int{1000, 1300, 1300} {
-					e.requireShort(500*8+40, func() { require.NoError(t, releaseMore(e)) })
+				job, _ := e.base(650)
+				e.requireShort(250*8+40, func() { require.NoError(t, complete(e, job)) })
+				require.Equal(t, 250, e.counts("q").Waiting)
+				for _, waiting := range []int{500, 650, 650} {
+					e.requireShort(250*8+40, func() { require.NoError(t, releaseMore(e)) })
 					require.Equal(t, waiting, e.counts("q").Waiting)
 				}
 				require.Zero(t, e.counts("q").Depends)
@@ -347,7 +347,7 @@ func TestDependentsThatAreLeftAreReleasedLater(t *testing.T) {
 // What other clients do meanwhile to jobs that are to be released.
 func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	e := newEnv(t)
-	job, others := e.base(1200)
+	job, others := e.base(700)
 	require.NoError(t, firstSteps["complete"](e, job))
 	var left []string
 	for _, jid := range others {
@@ -355,7 +355,7 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 			left = append(left, jid)
 		}
 	}
-	require.Len(t, left, 700)
+	require.Len(t, left, 450)
 	require.NoError(t, e.Cancel(t.Context(), left[0]))
 	require.NoError(t, e.job(left[1]).Undepend(t.Context(), "base"))
 	require.NoError(t, e.job(left[2]).Depend(t.Context(), e.put("other", qless.JID("second"))))
@@ -369,10 +369,10 @@ func TestJobsThatAreToBeReleasedAreAsOthers(t *testing.T) {
 	require.Equal(t, []string{"base"}, e.job(left[3]).Dependencies)
 	require.Equal(t, qless.StateDepends, e.job(left[3]).State)
 	counts := e.counts("q")
-	require.Equal(t, [2]int{1197, 2}, [2]int{counts.Waiting, counts.Depends})
+	require.Equal(t, [2]int{697, 2}, [2]int{counts.Waiting, counts.Depends})
 	require.NoError(t, e.pop("base").Complete(t.Context()))
 	require.NoError(t, e.pop("other").Complete(t.Context()))
-	require.Equal(t, 1199, e.counts("q").Waiting)
+	require.Equal(t, 699, e.counts("q").Waiting)
 }
 
 // Jobs that other clients fail, which tell nobody.
@@ -398,14 +398,14 @@ func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 // Two lives of a job that end before the dependents of the first are released.
 func TestTwoLivesWithManyDependents(t *testing.T) {
 	e := newEnv(t)
-	job, _ := e.base(1200)
+	job, _ := e.base(700)
 	require.NoError(t, firstSteps["complete"](e, job))
-	job, _ = e.base(1200)
+	job, _ = e.base(700)
 	require.NoError(t, firstSteps["complete"](e, job))
 	for range 5 {
 		require.NoError(t, errOf(e.Sweep(t.Context())))
 	}
-	require.Equal(t, 2400, e.counts("q").Waiting)
+	require.Equal(t, 1400, e.counts("q").Waiting)
 	require.Empty(t, e.rdb.Keys(t.Context(), "ql:*-depend*").Val())
 }
 
