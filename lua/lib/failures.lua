@@ -74,7 +74,8 @@ local function within_reach(jids, most) -- cold
     local job = try('hmget', job_key(jids[i]), 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
-      left = left - finite(try('llen', prefix .. 'f:' .. group), 0) / 2
+      local length = finite(try('llen', prefix .. 'f:' .. group), 0)
+      left = left - (length >= LONG_GROUP and length / 2 or length) -- as leave_group passes over
     end
     if left < 0 and i > 1 then
       count = i - 1
