@@ -218,11 +218,14 @@ func (c *Client) Job(ctx context.Context, jid string) (*Job, error) {
 	return job, nil
 }
 
-// jobsAtOnce is how many jobs a script reads. It reads fewer if their data is large.
-const jobsAtOnce = 250
+// How many jobs a script pops, and how many it reads by their jids: fewer if their data is large.
+const (
+	poppedAtOnce = 250
+	readAtOnce   = 150
+)
 
 // Jobs returns the jobs that exist, in the order of the jids. Without jids it returns none. A script
-// reads at most 250 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and
+// reads at most 150 jobs, 2 MiB of data that is larger than 4 KiB, 256 KiB of anything else, and
 // 4,000 jids of jobs that wait for others.
 func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 	if len(jids) == 0 {
@@ -232,7 +235,7 @@ func (c *Client) Jobs(ctx context.Context, jids ...string) ([]*Job, error) {
 		return nil, err
 	}
 	var jobs []*Job
-	for chunk := range slices.Chunk(jids, jobsAtOnce) {
+	for chunk := range slices.Chunk(jids, readAtOnce) {
 		for len(chunk) > 0 {
 			reply, err := c.run(ctx, "multiget", "", anys([]any{withDue}, chunk...)...)
 			if err != nil {

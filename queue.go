@@ -88,7 +88,7 @@ func (q *Queue) Pop(ctx context.Context, count int, options ...PopOption) ([]*Jo
 	}
 	jobs := []*Job{}
 	for len(jobs) < count {
-		n := min(count-len(jobs), jobsAtOnce)
+		n := min(count-len(jobs), poppedAtOnce)
 		args := append([]any{q.name, q.client.worker, strconv.Itoa(n), "timed"}, more...)
 		reply, err := q.client.run(ctx, "pop", "", args...)
 		var some []*Job

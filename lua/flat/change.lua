@@ -424,8 +424,7 @@ end
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
     local group = job[1] == 'failed' and list_of(job[2]).group
     if type(group) == 'string' then
-      local length = finite(try('llen', prefix .. 'f:' .. group), 0)
-      left = left - (length >= 10000 and length / 2 or length)
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
     end
     if left < 0 and i > 1 then
       count = i - 1

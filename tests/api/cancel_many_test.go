@@ -86,9 +86,9 @@ func TestACancelOfJobsInLongGroupsGoesInSteps(t *testing.T) {
 	failed := e.failGroup(60, "g")
 	e.lengthen("g", length)
 	scripts := e.scriptsOf(func() { require.NoError(t, e.Cancel(t.Context(), failed...)) })
-	require.Equal(t, 12, len(scripts))
+	require.Equal(t, 30, len(scripts))
 	for _, script := range scripts {
-		require.LessOrEqual(t, passedOver(script, length/2), 300_000)
+		require.LessOrEqual(t, passedOver(script, length), 310_000)
 	}
 	require.Equal(t, int64(length), e.rdb.LLen(t.Context(), "ql:f:g").Val())
 }
