@@ -82,7 +82,7 @@ if count > 0 then
   while jids do
     lock(queue, jids, worker, settings, show, out, run)
     local more = within(math.min(count - #out, at_once))
-    if settings.stopped or large.text >= MAX_TEXT then
+    if is_left and out[1] or settings.stopped or large.text >= MAX_TEXT then
       is_left = true
       break
     elseif more <= 0 then

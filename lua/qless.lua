@@ -3782,7 +3782,7 @@ if count > 0 then
       end
     end
     local more = within(math.min(count - #out, at_once))
-    if settings.stopped or large.text >= 262144 then
+    if is_left and out[1] or settings.stopped or large.text >= 262144 then
       is_left = true
       break
     elseif more <= 0 then
@@ -51391,6 +51391,9 @@ local function open_one(i, n)
   until true
   if settings[i].left then
     settings.left = true
+    if #expired > 0 then
+      wanted = #expired
+    end
   end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1
@@ -51650,7 +51653,7 @@ local function take_ordered(out)
         end
       end
     end
-    if math.max(0, limit - (#out)) == 0 or dropped >= 1000 then
+    if math.max(0, limit - (#out)) == 0 or dropped >= 1000 or settings.left then
       return
     end
     i = string.find(marks, chosen, i + 1, true)

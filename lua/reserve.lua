@@ -442,6 +442,9 @@ local function open_one(i, n)
   local expired = open_queue(queue, settings[i], wanted)
   if settings[i].left then
     settings.left = true
+    if #expired > 0 then
+      wanted = #expired -- the lost jobs that are left come before others
+    end
   end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1 -- what becomes of lost jobs may have filled others
@@ -525,7 +528,7 @@ local function take_ordered(out)
   local i = string.find(marks, chosen, 1, true)
   while i do
     take_from(i, out)
-    if missing(#out) == 0 or dropped >= MAX_DROPPED then
+    if missing(#out) == 0 or dropped >= MAX_DROPPED or settings.left then
       return
     end
     i = string.find(marks, chosen, i + 1, true)

@@ -3831,7 +3831,7 @@ if count > 0 then
       end
     end
     local more = within(math.min(count - #out, at_once))
-    if settings.stopped or large.text >= 262144 then
+    if is_left and out[1] or settings.stopped or large.text >= 262144 then
       is_left = true
       break
     elseif more <= 0 then

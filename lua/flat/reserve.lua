@@ -3816,6 +3816,9 @@ local function open_one(i, n)
   until true
   if settings[i].left then
     settings.left = true
+    if #expired > 0 then
+      wanted = #expired
+    end
   end
   if #queues > 1 and (expired ~= none or dropped > 0) then
     known_empty, step = {}, 1
@@ -4075,7 +4078,7 @@ local function take_ordered(out)
         end
       end
     end
-    if math.max(0, limit - (#out)) == 0 or dropped >= 1000 then
+    if math.max(0, limit - (#out)) == 0 or dropped >= 1000 or settings.left then
       return
     end
     i = string.find(marks, chosen, i + 1, true)

@@ -177,6 +177,21 @@ func TestAQueueChangesWhileItIsPeekedInto(t *testing.T) {
 	require.Subset(t, append(lost, waiting...), got)
 }
 
+// Lost jobs are popped before all others, however many steps that takes.
+func TestAPopOfManyLostJobsHasThemFirst(t *testing.T) {
+	for _, lost := range []int{30, 80, 120} {
+		e := newEnv(t)
+		e.set(qless.ConfigGracePeriod, 0)
+		gone := e.fill("q", lost)
+		e.pops("q", lost)
+		e.clock.Advance(time.Hour)
+		waiting := e.fill("q", 50)
+		got := jids(e.pops("q", lost+20))
+		require.ElementsMatch(t, gone, got[:lost], lost)
+		require.Equal(t, waiting[:20], got[lost:], lost)
+	}
+}
+
 // A job that was seen, and then moved behind those that are still to be read, comes once.
 func TestAPeekHasEachJobOnce(t *testing.T) {
 	e := newEnv(t)

@@ -60,6 +60,28 @@ func TestAReserveStopsAtTwoMebibytesOfData(t *testing.T) {
 	}
 }
 
+// Small jobs don't overtake lost ones that have no room.
+func TestAReserveHandsOutLostJobsFirst(t *testing.T) {
+	for _, order := range []string{"ordered", "round-robin"} {
+		e := newEnv(t)
+		e.set(qless.ConfigGracePeriod, "0")
+		for i := range 3 {
+			e.putLarge("q", fmt.Sprint("large", i), 3*mebibyte/2)
+		}
+		e.reserveAll(order)
+		e.clock.Advance(time.Hour)
+		e.put("q", qless.JID("small"))
+		e.put("r", qless.JID("other"))
+		replies := e.reserveAll(order)
+		if order == "ordered" {
+			require.Equal(t, [][]string{{"large0"}, {"large1"}, {"large2", "small", "other"}}, replies)
+			continue
+		}
+		require.Equal(t, []string{"large0", "other"}, replies[0])
+		require.Equal(t, []string{"large1"}, replies[1])
+	}
+}
+
 // So has one with children of a recurring job.
 func TestAReserveOfRecurringJobsStopsAtTwoMebibytesOfData(t *testing.T) {
 	e := newEnv(t)
