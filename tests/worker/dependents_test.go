@@ -52,7 +52,7 @@ func TestAWorkerReleasesWhatOthersHaveLeft(t *testing.T) {
 	answer, err := e.Run(t.Context(), "finish", "", "ended", "complete", base, "q", "", "0")
 	require.NoError(t, err)
 	require.Equal(t, []any{"complete+"}, answer)
-	require.Equal(t, 500, e.counts("theirs").Waiting)
+	require.Equal(t, 250, e.counts("theirs").Waiting)
 	w := e.worker(qless.WorkerConfig{})
 	w.Handle("K", nothing)
 	w.start()
