@@ -64,8 +64,8 @@ local function groups_from(first)
   return after
 end
 
--- Tells the jobs that wait for failed ones in a group, from a place on, until enough are told. Returns
--- how many it has told, and how many failed jobs it has looked at.
+-- Tells the jobs that wait for failed ones in a group, beginning at a place in it, and stops when it
+-- has told enough. Returns how many it has told, and how many failed jobs it has looked at.
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do

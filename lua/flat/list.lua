@@ -7,8 +7,8 @@
 --          failed, a group; tagged, a tag; complete, tracked, nothing
 --          bytes: how much to show of the data of each, or 0
 -- Returns  JSON {total, items}, with fewer items than wanted if they have more than 2 MiB of data to
---          show, but one if there is any: jid, klass, queue, state, priority, tags, retries, remaining, worker,
---          since, expires, due, fell_due, failure, parked_by, interval, size, data
+--          show, but one if there is any: jid, klass, queue, state, priority, tags, retries,
+--          remaining, worker, since, expires, due, fell_due, failure, parked_by, interval, size, data
 -- Errors   List(), Queue()
 -- Cost     2 commands, 2 for each job; 2 more with data, 1 more for each that is scheduled, in a list
 --          of other jobs
