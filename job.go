@@ -192,9 +192,10 @@ type Job struct {
 
 // A hold is the state of a run that its worker and its handler share.
 type hold struct {
-	ended   atomic.Bool // the handler has ended the job
-	outcome Outcome     // how it ended; set before ended
-	lost    atomic.Bool // the worker has dropped the run
+	ending  atomic.Int32 // how many commands of the handler that may end the job are under way
+	ended   atomic.Bool  // the handler has ended the job
+	outcome Outcome      // how it ended; set before ended
+	lost    atomic.Bool  // the worker has dropped the run
 
 	progress     *progressKeeper // nil if the job has no worker
 	progressSent time.Time       // guarded by the keeper
@@ -230,12 +231,19 @@ type HistoryEntry struct {
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
-// end records that the handler has ended the job, and how.
-func (j *Job) end(outcome Outcome) {
-	if j.hold != nil && !j.hold.ended.Load() {
+// endBy runs a command by which the handler ends the job, and records the outcome if it succeeds.
+func (j *Job) endBy(outcome Outcome, command func() error) error {
+	if j.hold == nil {
+		return command()
+	}
+	j.hold.ending.Add(1)
+	defer j.hold.ending.Add(-1)
+	err := command()
+	if err == nil && !j.hold.ended.Load() {
 		j.hold.outcome = outcome
 		j.hold.ended.Store(true)
 	}
+	return err
 }
 
 // usable returns an error if the job has no client.
@@ -355,19 +363,22 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 	if j.result != "" {
 		args = append(args, "result", j.result)
 	}
-	return j.finish(ctx, "complete", outcome, args)
+	_, err = j.finish(ctx, "complete", outcome, args)
+	return err
 }
 
-// finish runs a command that ends the run.
-func (j *Job) finish(ctx context.Context, op string, outcome Outcome, args []any) error {
-	reply, err := j.client.run(ctx, op, j.JID, args...)
-	if err == nil {
-		j.end(outcome)
-	}
+// finish runs a command that ends the run, and returns the server's answer.
+func (j *Job) finish(
+	ctx context.Context, op string, outcome Outcome, args []any,
+) (reply any, err error) {
+	err = j.endBy(outcome, func() (err error) {
+		reply, err = j.client.run(ctx, op, j.JID, args...)
+		return err
+	})
 	if reply == completeWithRest {
 		j.client.releaseRest(ctx)
 	}
-	return err
+	return reply, err
 }
 
 // Fail marks the job failed and saves its data. The job is kept in a failure group until it is
@@ -386,7 +397,8 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
 	args := j.withResult(j.JID, j.client.worker, group, validText(message), data)
-	return j.finish(ctx, "fail", outcome, args)
+	_, err = j.finish(ctx, "fail", outcome, args)
+	return err
 }
 
 // Retry puts the job back into its queue, at once or after a [Delay], uses up one retry, and saves
@@ -414,12 +426,11 @@ func (j *Job) Retry(ctx context.Context, options ...RetryOption) (remaining int,
 	if err != nil {
 		return 0, err
 	}
-	reply, err := j.client.run(ctx, "retry", j.JID, j.withResult(
-		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data)...)
+	reply, err := j.finish(ctx, "retry", Outcome{Action: ActionRetry, Group: group}, j.withResult(
+		j.JID, j.Queue, j.client.worker, o.delayText(), group, message, "here", j.since, data))
 	if err != nil {
 		return 0, err
 	}
-	j.end(Outcome{Action: ActionRetry, Group: group})
 	left, err := decodeInt("retry", reply)
 	return max(left, -1), err
 }
@@ -438,8 +449,9 @@ func (j *Job) Release(ctx context.Context, delay time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return j.finish(ctx, "release", Outcome{Action: ActionRelease, Delay: delay},
+	_, err = j.finish(ctx, "release", Outcome{Action: ActionRelease, Delay: delay},
 		[]any{j.JID, j.Queue, j.client.worker, wire.FormatSeconds(delay), data, j.since})
+	return err
 }
 
 // Heartbeat renews the job's lock for its [LockTime], or else for the queue's heartbeat time, saves
@@ -484,11 +496,7 @@ func (j *Job) Cancel(ctx context.Context) error {
 	if err := j.usable("cancel"); err != nil {
 		return err
 	}
-	err := j.client.Cancel(ctx, j.JID)
-	if err == nil {
-		j.end(Outcome{})
-	}
-	return err
+	return j.endBy(Outcome{}, func() error { return j.client.Cancel(ctx, j.JID) })
 }
 
 // Move puts the job into a queue, whatever its state, and saves its data. A worker that runs it
@@ -515,15 +523,16 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.client.encodePut(p); err != nil {
 		return err
 	}
-	reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
-	if err != nil {
-		return err
-	}
-	if found, refused := foundBy(reply); refused {
-		return p.found(found).exists("requeue")
-	}
-	j.end(Outcome{Queue: queue})
-	return nil
+	return j.endBy(Outcome{Queue: queue}, func() error {
+		reply, err := j.client.run(ctx, "requeue", j.JID, p.args(j.client.worker)...)
+		if err != nil {
+			return err
+		}
+		if found, refused := foundBy(reply); refused {
+			return p.found(found).exists("requeue")
+		}
+		return nil
+	})
 }
 
 // Tag adds tags to the job. Tags that it already has stay in their place.
@@ -648,11 +657,7 @@ func (j *Job) Timeout(ctx context.Context) error {
 	if err := j.held("timeout"); err != nil {
 		return err
 	}
-	err := j.client.Timeout(ctx, j.JID)
-	if err == nil {
-		j.end(Outcome{})
-	}
-	return err
+	return j.endBy(Outcome{}, func() error { return j.client.Timeout(ctx, j.JID) })
 }
 
 // Refresh reads the job again, with all its fields. If it no longer exists, the error is

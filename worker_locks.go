@@ -79,6 +79,13 @@ func (l *lock) renewed(asked time.Time, heartbeat time.Duration) {
 	}
 }
 
+// postpone has the lock renewed after a tenth of the time that is left of it: the server refuses to
+// renew it, but the handler may have ended the job, and not have the server's answer yet.
+func (l *lock) postpone() {
+	now := time.Now()
+	l.renewAt = now.Add(l.until.Sub(now) / 10)
+}
+
 // track begins to keep the lock of a job. It returns an earlier run of the same job if that was
 // still tracked: its lock must have ended for the server to hand out the job again. Ok is false if
 // the keeper accepts no more jobs.
@@ -296,10 +303,13 @@ func (k *lockKeeper) renewed(batch []*activeJob, answers []string, asked time.Ti
 			continue
 		}
 		problem, refused := strings.CutPrefix(answers[i], "!")
-		if !refused {
+		switch {
+		case !refused:
 			a.lock.renewed(asked, wire.AsNumber(answers[i]).Duration())
 			a.lock.expiry.Reset(time.Until(a.lock.until))
-		} else if !a.hold.ended.Load() {
+		case a.hold.ending.Load() > 0:
+			a.lock.postpone()
+		case !a.hold.ended.Load():
 			k.drop(a, a.lock.lossOf(problem))
 			all = append(all, lostLock{a, a.lock.cause, problem})
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit/scripts"
 )
 
 // holding starts a worker whose handler holds its job until its context ends, and puts one.
@@ -146,6 +147,85 @@ func TestAnEventAloneDoesNotLoseALock(t *testing.T) {
 		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
 		require.Empty(t, causes)
 	}
+}
+
+// A lock that the handler itself has ended on the server is not lost, though a renewal is refused
+// before the handler has the answer.
+func TestAHandlerThatEndsItsJobDoesNotLoseIt(t *testing.T) {
+	for script, end := range map[string]func(ctx context.Context, job *qless.Job) error{
+		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+		"fail": func(ctx context.Context, job *qless.Job) error {
+			return job.Fail(ctx, "g", "m")
+		},
+		"retry": func(ctx context.Context, job *qless.Job) error {
+			_, err := job.Retry(ctx, qless.Delay(time.Hour))
+			return err
+		},
+		"release": func(ctx context.Context, job *qless.Job) error {
+			return job.Release(ctx, time.Hour)
+		},
+		"requeue": func(ctx context.Context, job *qless.Job) error {
+			return job.Move(ctx, "other")
+		},
+		"timeout": func(ctx context.Context, job *qless.Job) error {
+			return job.Timeout(ctx)
+		},
+		"cancel": func(ctx context.Context, job *qless.Job) error { return job.Cancel(ctx) },
+	} {
+		t.Run(script, func(t *testing.T) {
+			e := newLiveEnv(t)
+			e.set(qless.ConfigHeartbeat, "5")
+			require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text(script)).Err())
+			w := e.worker(qless.WorkerConfig{Concurrency: 1})
+			ended := make(chan error, 1)
+			w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+				err := end(ctx, job)
+				ended <- errors.Join(err, context.Cause(ctx))
+				return err
+			})
+			sent, open := w.gate(script, true)
+			w.start()
+			jid := e.put("q")
+			soon(t, "the command", sent)
+			w.Pause() // it might take the job again
+			message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
+			require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+			w.await(t, "another renewal", 2, of("renew"))
+			require.Len(t, w.Stats().Running, 1)
+			open()
+			require.NoError(t, soon(t, "the end of the command", ended))
+			w.stop()
+			stats := w.Stats()
+			require.Equal(t, []int{1, 0, 0}, []int{stats.Ended, stats.Canceled, stats.Lost})
+			require.Zero(t, w.log.count("level=WARN"))
+			require.Zero(t, w.log.count("canceled"))
+		})
+	}
+}
+
+// The command was refused, and the lock is gone: its end is no longer waited for.
+func TestAHandlerThatFailsToEndItsJobLosesIt(t *testing.T) {
+	e := newLiveEnv(t)
+	e.set(qless.ConfigHeartbeat, "2")
+	require.NoError(t, e.rdb.ScriptLoad(t.Context(), scripts.Text("complete")).Err())
+	w := e.worker(qless.WorkerConfig{Concurrency: 1})
+	causes := make(chan error, 1)
+	w.Handle("K", func(ctx context.Context, job *qless.Job) error {
+		err := job.Complete(ctx)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return err
+	})
+	sent, open := w.gate("complete", false)
+	w.start()
+	jid := e.put("q")
+	soon(t, "the command", sent)
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	w.await(t, "a renewal", 1, of("renew"))
+	open()
+	require.ErrorIs(t, soon(t, "the end of the context", causes), qless.ErrCanceled)
+	w.stop()
+	require.Equal(t, 1, w.Stats().Canceled)
 }
 
 // nowhere stands for a server that does not answer, until the test ends.

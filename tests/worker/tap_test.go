@@ -293,7 +293,8 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	for _, name := range []string{
 		"reserve", "finish", "renew", "wake", "schedule", "schedule.last", "put", "workers",
 		"worker.deregister", "queues.ready", "progress", "worker.register", "rates.add",
-		"schedule.register", "schedule.leave",
+		"schedule.register", "schedule.leave", "complete", "fail", "retry", "release", "requeue",
+		"timeout", "cancel",
 	} {
 		names[scripts.SHA(name)] = name
 		names[scripts.Text(name)] = name
