@@ -177,7 +177,7 @@ func (m *queues) cancel(jids []string) outcome {
 			}
 		}
 	}
-	for _, jid := range jids {
+	for _, jid := range m.dependentsFirst(jids) {
 		if j := m.jobs[jid]; j != nil && j.state != qless.StateComplete {
 			m.leave(j)
 			m.remove(j)
@@ -185,6 +185,29 @@ func (m *queues) cancel(jids []string) outcome {
 		}
 	}
 	return done
+}
+
+// dependentsFirst returns the jids in such an order that all dependents of a job come before it.
+func (m *queues) dependentsFirst(jids []string) []string {
+	var order []string
+	looked := map[string]bool{}
+	var add func(jid string)
+	add = func(jid string) {
+		if looked[jid] {
+			return
+		}
+		looked[jid] = true
+		if j := m.jobs[jid]; j != nil {
+			for _, dependent := range sorted(j.dependents) {
+				add(dependent)
+			}
+		}
+		order = append(order, jid)
+	}
+	for _, jid := range jids {
+		add(jid)
+	}
+	return order
 }
 
 // withTags returns the tags with those of extra that are new.

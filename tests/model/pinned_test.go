@@ -71,6 +71,15 @@ var pinned = []struct {
 		{Do: "Cancel", Worker: "a", JIDs: []string{"j2"}},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 	}},
+	{"a key goes back by way of a job that is canceled, too", []step{
+		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "x ", Replace: "due"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Unique: "x ", Replace: "due"},
+		{Do: "UndependAll", Worker: "a", JID: "j2", Read: true},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j3", Data: "{}", Unique: "x ", Replace: "due"},
+		{Do: "Cancel", Worker: "a", JIDs: []string{"j2", "j3"}},
+	}},
 }
 
 func TestPinnedSteps(t *testing.T) {
