@@ -281,10 +281,9 @@ func predictWorker(m *queues, s step) outcome {
 		if !m.holds(s.Worker, jid) {
 			continue
 		}
-		if until >= m.now {
+		if until > m.now {
 			running = append(running, jid)
-		}
-		if until <= m.now {
+		} else {
 			stalled = append(stalled, jid)
 		}
 	}

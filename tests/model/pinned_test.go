@@ -71,6 +71,11 @@ var pinned = []struct {
 		{Do: "Cancel", Worker: "a", JIDs: []string{"j2"}},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 	}},
+	{"a job whose lock ends now is stalled, and nothing else", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", LockTime: ptr(time.Hour)},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Worker", Worker: "a", Tick: time.Hour},
+	}},
 	{"a key goes back by way of a job that is canceled, too", []step{
 		{Do: "Replace", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "x ", Replace: "due"},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
