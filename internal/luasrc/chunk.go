@@ -2,6 +2,7 @@ package luasrc
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,15 @@ func arrange(chunks []chunk) []string {
 	return code
 }
 
+// isVariable reports whether a chunk declares a variable that another one sets.
+func isVariable(c chunk, chunks []chunk) bool {
+	if !constantLine.MatchString(c.code) {
+		return false
+	}
+	set := regexp.MustCompile(`(?m)^ +(?:\w+, )*` + c.name + `(?:, \w+|\[.*\])* = `)
+	return slices.ContainsFunc(chunks, func(other chunk) bool { return set.MatchString(other.code) })
+}
+
 // joinLiterals replaces literals that are concatenated with one.
 func joinLiterals(code string) string {
 	return literals.ReplaceAllStringFunc(code, func(found string) string {
@@ -77,9 +87,12 @@ func arrangePlain(chunks []chunk) []string {
 }
 
 // order returns the chunks that a script needs, with those inside cold functions that only these
-// need.
+// need. Variables stay outside, so that all functions have the same one.
 func order(chunks []chunk) []chunk {
 	hot := reach(chunks, statements(chunks), nil)
+	for i, needed := range reach(chunks, statements(chunks), make([]bool, len(chunks))) {
+		hot[i] = hot[i] || needed && isVariable(chunks[i], chunks)
+	}
 	var kept []chunk
 	for i, c := range chunks {
 		if !hot[i] {

@@ -187,6 +187,58 @@ end
 `, compact(plain(t, sources, "a")))
 }
 
+// Functions that are apart would otherwise have one each.
+func TestVariablesStayOutsideOfColdFunctions(t *testing.T) {
+	sources := tree(map[string]string{
+		"a.lua": "-- a.\n\n-- @include \"lib/x.lua\"\n\nseldom()\nif redis then\n  other()\nend\n",
+		"lib/x.lua": `-- x.
+
+local left = 7
+
+local unused = 8
+
+local constant = 9
+
+local function spend() -- cold
+  left = left - constant
+end
+
+local function waste() -- cold
+  unused = unused - 1
+end
+
+local function seldom() -- cold
+  spend()
+end
+
+local function other() -- cold
+  spend()
+end
+`,
+	})
+	require.Equal(t, `-- a.
+local left = 7
+local function seldom()
+local constant = 9
+local function spend()
+  left = left - constant
+end
+  spend()
+end
+local function other()
+local constant = 9
+local function spend()
+  left = left - constant
+end
+  spend()
+end
+seldom()
+if redis then
+  other()
+end
+`, compact(plain(t, sources, "a")))
+}
+
 func TestTheDropInHasAPieceInThePlaceOfAnother(t *testing.T) {
 	files := map[string]string{
 		"lib/surface.lua":    "-- surface.\n\nlocal EMPTY = 'ours'\n",
