@@ -36,8 +36,8 @@ func (q *Queue) CompleteMany(ctx context.Context, jids ...string) []error {
 		for n, i := range part {
 			errs[i] = completed(op, jids[i], answer, n)
 		}
-		if slices.Contains(answer.texts, completeWithRest) {
-			q.client.releaseRest(ctx)
+		if slices.ContainsFunc(answer.texts, leavesRest) {
+			q.client.settleRest(ctx)
 		}
 	}
 	return errs
@@ -95,20 +95,26 @@ func countCompletes(waiting []*waitingComplete) int {
 }
 
 // completeWithRest is the state of a complete job when jobs that waited for it, or for others, are
-// still to be released: a script does not release very many.
-const completeWithRest = "complete+"
+// still to be released, or told of a failure: a script does not do so with very many.
+const completeWithRest = string(StateComplete) + "+"
 
-// releaseRest has the server release them, as far as ctx allows. Later calls release what remains.
-func (c *Client) releaseRest(ctx context.Context) {
+// leavesRest reports whether the script finish says so in the answer to one of its jobs.
+func leavesRest(answer string) bool {
+	return strings.HasSuffix(answer, "+") && !strings.HasPrefix(answer, "!")
+}
+
+// settleRest has the server go on with them, as far as ctx allows. Later calls go on with what
+// remains.
+func (c *Client) settleRest(ctx context.Context) {
 	for {
-		if n, err := c.Sweep(ctx); err != nil || n < releasedTogether {
+		if n, err := c.Sweep(ctx); err != nil || n < settledTogether {
 			return
 		}
 	}
 }
 
-// releasedTogether is how many waiting jobs a script releases.
-const releasedTogether = 250
+// settledTogether is the least number of such jobs that a sweep deals with if others are left.
+const settledTogether = 200
 
 func completeTogether(client *Client, calls []*waitingComplete) {
 	var args []any

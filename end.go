@@ -60,11 +60,11 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	if state, before := strings.CutPrefix(text, "!"); before {
 		return "", &Error{Op: op, Code: CodeFinished, JID: jid, Message: "the job is " + state}
 	}
-	if text == completeWithRest {
-		c.releaseRest(ctx)
-		return StateComplete, nil
+	state, more := strings.CutSuffix(text, "+")
+	if more {
+		c.settleRest(ctx)
 	}
-	return State(text), nil
+	return State(state), nil
 }
 
 // runEnd runs an end, perhaps in one round trip with those of other goroutines.

@@ -376,7 +376,7 @@ func (j *Job) finish(
 		return err
 	})
 	if reply == completeWithRest {
-		j.client.releaseRest(ctx)
+		j.client.settleRest(ctx)
 	}
 	return reply, err
 }

@@ -13,6 +13,10 @@ import (
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
 // Parents of [Job].
 //
+// A call tells about 200 jobs of failures. If more are to be told, a worker and [Client.End] go on at
+// once. After other calls, those go on that complete jobs, workers, once a minute, and
+// [Client.Sweep].
+//
 // If a client with another script fails a job, those that wait for it go on waiting until
 // [Client.Sweep] is called.
 type OnFailure string
@@ -27,8 +31,7 @@ const (
 	OnFailureRun OnFailure = "run"
 
 	// OnFailureFail fails the job too, in the group failed-dependency, and then the jobs that wait
-	// for this one, as their own OnFailure says. One failure reaches at most 1000 jobs; others go
-	// on waiting until [Client.Sweep] is called. When the job is unfailed, it runs without waiting
+	// for this one, as their own OnFailure says. When the job is unfailed, it runs without waiting
 	// for anything.
 	OnFailureFail OnFailure = "fail"
 )

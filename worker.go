@@ -376,12 +376,13 @@ func (w *Worker) checkQuiet() {
 	}
 }
 
-// releaseRest has the server release jobs that waited, when one script was not enough for them.
-func (w *Worker) releaseRest(ctx context.Context) {
+// settleRest has the server release jobs that waited, or tell them of a failure, when one script was
+// not enough for them.
+func (w *Worker) settleRest(ctx context.Context) {
 	for {
 		select {
 		case <-w.outbox.rest:
-			w.client.releaseRest(ctx)
+			w.client.settleRest(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -396,7 +397,7 @@ func (w *Worker) run(ctx context.Context) {
 	w.listener.begin()
 	tellers.Go(func() { w.registry.run(telling) })
 	tellers.Go(func() { w.rates.keep(telling) })
-	tellers.Go(func() { w.releaseRest(telling) })
+	tellers.Go(func() { w.settleRest(telling) })
 	others.Go(func() { w.locks.run(base) })
 	for _, schedule := range w.schedules {
 		following.Go(func() { w.follow(base, schedule) })

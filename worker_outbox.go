@@ -311,7 +311,7 @@ func (b *outbox) settle(reports []*report, answers []string) {
 			b.notTaken(r, problem)
 		}
 	}
-	if slices.Contains(answers, completeWithRest) {
+	if slices.ContainsFunc(answers, leavesRest) {
 		b.rest.notify()
 	}
 }

@@ -96,7 +96,7 @@ func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duratio
 	}
 	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
 	if reply != nil {
-		c.releaseRest(ctx)
+		c.settleRest(ctx)
 	}
 	return err
 }

@@ -11,8 +11,8 @@
 -- Cost     2 commands, 16 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
---          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
 -- @include "lib/base.lua"

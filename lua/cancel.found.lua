@@ -12,7 +12,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
 --          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem
---          time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          sscan time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/cancel.each.lua"

@@ -8,8 +8,8 @@
 --          1,000,000 jobs, that takes up to 8 ms
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
---          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
 -- @include "lib/cancel.lua"

@@ -14,8 +14,8 @@
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
---          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
+--          time zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"

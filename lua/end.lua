@@ -8,16 +8,16 @@
 --                   option n counts those calls, unless tries is 0
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
---          it if the job had ended before, and was left as it is. 'complete+' if jobs that waited are
---          still to be released, which sweep does. Nil if there is no such job
+--          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
+--          that waited are still to be released or told, which sweep does. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
---          srandmember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
+--          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
+--          zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -27,6 +27,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/give.lua"
 -- @include "lib/options.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/rest.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -100,6 +101,7 @@ local function end_now()
   else
     item.group, item.message = group, message
     problem = fail(worker, item)
+    as = tellable > 0 and as or 'failed+'
   end
   if problem then
     reject('End', problem)

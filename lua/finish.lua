@@ -18,22 +18,24 @@
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
---          left after retry, or '!' and why it could not be done, as the single commands say it;
---          'complete+' of one when jobs that waited are still to be released, which sweep does
+--          left after retry, or '!' and why it could not be done, as the single commands say it. A
+--          text ends in '+' when jobs that waited are still to be released, or told that one has
+--          failed, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          250 dependents, or as many as there are jobs
+--          250 dependents, or as many as there are jobs, and tells 200
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
---          srandmember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
+--          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
+--          zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/events.lua"
 -- @include "lib/give.lua"
+-- @include "lib/policies.lua"
 -- @include "lib/rest.lua"
 
 local worker = required('Finish', 'worker', ARGV[2])
@@ -111,6 +113,9 @@ local function give(items) -- cold
       item.problem = retry(worker, item)
     elseif item.action == 'release' then
       item.problem = release(worker, item)
+    end
+    if tellable <= 0 and item.action and not item.problem then
+      item.state = tostring(item.remaining) .. '+'
     end
   end
 end

@@ -71,6 +71,7 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
+local unheard = 0
 local seldom1
 local met_limits = false
 local met_texts = false
@@ -86,7 +87,9 @@ local function joined(texts)
 end
 local related_left
 local large = {bytes = 0, text = 0}
+local tellable = 200
 local dropped = 0
+local made_last = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 local function within(wanted)
@@ -114,7 +117,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -588,7 +590,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1166,6 +1167,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -1222,18 +1226,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -1362,7 +1386,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -1617,7 +1641,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2349,6 +2372,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -2405,18 +2431,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -2516,7 +2562,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -2565,7 +2611,6 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
-local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
@@ -3822,6 +3867,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 seldom1 = function(which, ...)
@@ -3901,7 +3948,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -4088,7 +4134,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -5076,7 +5121,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -5578,6 +5622,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -5634,18 +5681,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -5662,9 +5729,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -5762,7 +5831,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -5844,7 +5913,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -6381,6 +6449,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -6437,18 +6508,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -6577,7 +6668,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -7457,6 +7548,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
+local tellable = 200
 local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
@@ -8013,6 +8106,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -8069,18 +8165,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -8179,7 +8295,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -8250,7 +8366,6 @@ end
   return check_dependencies(area, names(area, 'depends', text), 1)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -8609,7 +8724,20 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -8625,6 +8753,12 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -8691,6 +8825,10 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -8716,6 +8854,336 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -8744,22 +9212,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -8869,6 +9355,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -8884,8 +9373,15 @@ local function release_some(jid, others, dependents)
   end
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
 local function leave_rest(jid, dependents)
-  local key = prefix .. 'x:rest:' .. jid
+  local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -9513,6 +10009,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -9569,18 +10068,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -9597,9 +10116,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function mark_result(key)
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
@@ -10233,7 +10754,7 @@ repeat
           seldom1('release_dependents', items[i].jid)
         end
         local some = releasable < math.huge
-        local _, more = seldom1('release_rest')
+        local _, more = seldom1('settle_rest')
         if some and more then
           items[#items].state = 'complete+'
         end
@@ -10503,7 +11024,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
+local tellable = 200
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
     return 'Job ' .. jid .. ' does not exist'
@@ -10553,7 +11076,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -11387,6 +11909,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -11443,18 +11968,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -11551,7 +12096,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -11765,6 +12310,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
@@ -11776,6 +12322,7 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local tellable = 200
 local function job_ended(jid, stored, state)
 local none = {}
 local function has_option(text, letter)
@@ -12237,6 +12784,9 @@ local function delete_failed(jid, forced)
   end
   return 'deleted'
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -12293,18 +12843,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -12400,7 +12970,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -12445,7 +13015,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -12977,6 +13546,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 seldom1 = function(which, ...)
 if which == 'is_batch' then
 local stored = ...
@@ -13066,7 +13636,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -13313,7 +13882,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
+local tellable = 200
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -13330,7 +13901,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -13958,6 +14528,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -14014,18 +14587,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -14154,7 +14747,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -14398,6 +14991,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 local function array(list)
   if #list == 0 then
@@ -14415,6 +15009,7 @@ local function list_of(text)
   end
   return {}
 end
+local tellable = 200
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -14431,7 +15026,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -15029,6 +15623,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -15085,18 +15682,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -15225,7 +15842,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -15565,6 +16182,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 local function array(list)
   if #list == 0 then
@@ -15572,6 +16190,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local tellable = 200
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -15833,7 +16452,6 @@ local searched = 0
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -16461,6 +17079,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -16517,18 +17138,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -16657,7 +17298,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -16894,6 +17535,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 local function array(list)
   if #list == 0 then
@@ -16901,6 +17543,7 @@ local function array(list)
   end
   return cjson.encode(list)
 end
+local tellable = 200
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -17096,7 +17739,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -17807,6 +18449,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -17863,18 +18508,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -18003,7 +18668,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -18655,6 +19320,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local function wake(queue)
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -18663,7 +19329,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -18751,6 +19416,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local function wake(queue)
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -18759,7 +19425,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -18847,8 +19512,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local function wake(queue)
 local unheard = 0
+local function wake(queue)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -18963,6 +19628,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
+local tellable = 200
 seldom1 = function(which, ...)
 if which == 'check_dependencies' then
 local area, list, first = ...
@@ -19089,7 +19756,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -19173,6 +19839,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -19444,6 +20111,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -19500,18 +20170,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -19527,9 +20217,11 @@ end
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 end
 local function job_ended(jid, stored, state)
@@ -19579,7 +20271,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -20063,6 +20754,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -20119,18 +20813,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -20229,7 +20943,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and seldom1('has_option', stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -20407,6 +21121,7 @@ local function count_existing(keys)
   return count
 end
 local seldom1
+local unheard = 0
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
@@ -20417,6 +21132,7 @@ local function add_failure(jid, group)
   end
   try('sadd', prefix .. 'failures', group)
 end
+local tellable = 200
 local function job_ended(jid, stored, state)
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
@@ -20857,6 +21573,9 @@ local function delete_failed(jid, forced)
   end
   return 'deleted'
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -20913,18 +21632,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -21020,7 +21759,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -21121,7 +21860,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -21616,7 +22354,7 @@ end
 elseif which == 'result_field' then
 local state, time, result = ...
   return state .. '|' .. (time or '') .. '|' .. result
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -21624,6 +22362,12 @@ local function each_slice(run, operation, key, list)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -21687,6 +22431,10 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -21712,6 +22460,168 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    seldom1('file_failure', jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = seldom1('split_options', job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -21740,22 +22650,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -21854,6 +22782,9 @@ local function free(jid, released)
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -21869,8 +22800,15 @@ local function release_some(jid, others, dependents)
   end
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
 local function leave_rest(jid, dependents)
-  local key = prefix .. 'x:rest:' .. jid
+  local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -22215,6 +23153,9 @@ local function read_failing()
     'jobs-failed-history-count')
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -22271,18 +23212,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -22299,9 +23260,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function mark_result(key)
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
@@ -22975,7 +23938,7 @@ local function end_now()
               seldom1('release_dependents', items[i].jid)
             end
             local some = releasable < math.huge
-            local _, more = seldom1('release_rest')
+            local _, more = seldom1('settle_rest')
             if some and more then
               items[#items].state = 'complete+'
             end
@@ -22995,6 +23958,7 @@ local function end_now()
   else
     item.group, item.message = group, message
     problem = fail(worker, item)
+    as = tellable > 0 and as or 'failed+'
   end
   if problem then
     do
@@ -23831,7 +24795,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
+local tellable = 200
 local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
@@ -24388,6 +25354,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -24444,18 +25413,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -24554,7 +25543,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -24566,7 +25555,6 @@ local limited = false
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -24925,7 +25913,20 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -24941,6 +25942,12 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -25007,6 +26014,10 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -25032,6 +26043,336 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -25060,22 +26401,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -25185,6 +26544,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -25200,8 +26562,15 @@ local function release_some(jid, others, dependents)
   end
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
 local function leave_rest(jid, dependents)
-  local key = prefix .. 'x:rest:' .. jid
+  local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -25729,6 +27098,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -25785,18 +27157,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -25813,9 +27205,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function mark_result(key)
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
@@ -26297,7 +27691,7 @@ local function complete(worker, items)
           seldom1('release_dependents', items[i].jid)
         end
         local some = releasable < math.huge
-        local _, more = seldom1('release_rest')
+        local _, more = seldom1('settle_rest')
         if some and more then
           items[#items].state = 'complete+'
         end
@@ -27292,6 +28686,9 @@ end
       item.problem = retry(worker, item)
     elseif item.action == 'release' then
       item.problem = release(worker, item)
+    end
+    if tellable <= 0 and item.action and not item.problem then
+      item.state = tostring(item.remaining) .. '+'
     end
   end
 elseif which == 'to_complete' then
@@ -28722,6 +30119,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 seldom1 = function(which, ...)
 if which == 'check_limit_name' then
@@ -28746,7 +30144,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -28977,6 +30374,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 seldom1 = function(which, ...)
 if which == 'check_limit_name' then
@@ -29001,7 +30399,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -29469,6 +30866,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 seldom1 = function(which, ...)
 if which == 'check_limit_name' then
@@ -29493,7 +30891,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -30237,6 +31634,8 @@ local function array(list)
   return cjson.encode(list)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 local function put(worker, groups, in_order)
@@ -30554,7 +31953,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -30829,7 +32227,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -31837,7 +33234,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -32184,6 +33580,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -32240,18 +33639,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -32268,9 +33687,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -32368,7 +33789,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -32616,7 +34037,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -32987,6 +34407,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -33043,18 +34466,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -33183,7 +34626,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -35419,11 +36862,14 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
+local unheard = 0
 local seldom1
 local met_limits = false
 local met_texts = false
+local tellable = 200
 local dropped = 0
 local related_left
+local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 seldom1 = function(which, ...)
 if which == 'note_starts' then
@@ -35447,7 +36893,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -35830,7 +37275,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -36408,6 +37852,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -36464,18 +37911,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -36604,7 +38071,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -37089,7 +38556,6 @@ local function admit_alike(text, count, most)
   end
   return found
 end
-local parked = 0
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -37920,6 +39386,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 seldom1 = function(which, ...)
@@ -37999,7 +39467,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -38186,7 +39653,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -39174,7 +40640,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -39676,6 +41141,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -39732,18 +41200,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -39760,9 +41248,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -39860,7 +41350,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -39942,7 +41432,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -40479,6 +41968,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -40535,18 +42027,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -40675,7 +42187,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -42474,8 +43986,8 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function wake_for(queue, delay)
 local unheard = 0
+local function wake_for(queue, delay)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -42894,8 +44406,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local function wake_for(queue, delay)
 local unheard = 0
+local function wake_for(queue, delay)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -43140,11 +44652,11 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -43817,6 +45329,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 seldom1 = function(which, ...)
@@ -43896,7 +45410,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -44083,7 +45596,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -45071,7 +46583,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -45573,6 +47084,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -45629,18 +47143,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -45657,9 +47191,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -45757,7 +47293,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -45839,7 +47375,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -46376,6 +47911,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -46432,18 +47970,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -46572,7 +48130,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -47392,6 +48950,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
 seldom1 = function(which, ...)
 if which == 'score_of' then
 local queue, priority, stored, turns = ...
@@ -47524,7 +49083,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -47735,11 +49293,14 @@ local function lock_time(own, general)
   end
   return seconds > 0 and seconds or 60
 end
+local unheard = 0
 local seldom1
 local met_limits = false
 local met_texts = false
 local related_left
+local tellable = 200
 local dropped = 0
+local made_last = 0
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
@@ -47794,7 +49355,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -48102,7 +49662,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -48707,6 +50266,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -48763,18 +50325,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -48903,7 +50485,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -49158,7 +50740,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -49769,6 +51350,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -49825,18 +51409,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -49936,7 +51540,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -49985,7 +51589,6 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
-local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
@@ -51244,7 +52847,6 @@ end
   step = math.min(4 * step, 500)
   tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
 elseif which == 'become_busy' then
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -51821,7 +53423,6 @@ local function later(seconds)
   end
   return string.format('%.17g', (now + seconds))
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -52135,6 +53736,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local claiming, watching, mortal, turns = false, false, false, false
 local batches = false
 seldom1 = function(which, ...)
@@ -52214,7 +53817,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -52401,7 +54003,6 @@ local function note_filled(queue, known)
     call('expire', prefix .. 'x:filled', 1)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -53389,7 +54990,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -53891,6 +55491,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -53947,18 +55550,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -53975,9 +55598,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result
@@ -54075,7 +55700,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -54157,7 +55782,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and seldom1('fair_score', queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -54694,6 +56318,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -54750,18 +56377,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -54890,7 +56537,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -56438,6 +58085,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local seldom1
+local unheard = 0
+local tellable = 200
 local function job_ended(jid, stored, state)
 local none = {}
 local function split_options(text)
@@ -56478,7 +58127,6 @@ local function names_of(text)
   end
   return found
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -56876,13 +58524,15 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and seldom1('has_option', stored, 'd') then
-    seldom1('tell_dependents', jid, job_ended)
+    seldom1('tell_all', {jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
 end
+local dropped = 0
+local made_last = 0
 local releasable = math.huge
 local function groups_from(first)
   local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
@@ -56901,9 +58551,9 @@ local function tell_group(group, from, limit)
   for i = 1, #jids do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
-      told = told + seldom1('tell_dependents', jids[i], job_ended)
+      told = told + seldom1('tell_all', {jids[i]}, '0', job_ended, true)
     end
-    if told >= 250 then
+    if tellable <= 0 then
       return told, i
     end
   end
@@ -56930,7 +58580,7 @@ local function sweep_failures()
     local cleared = keep and seldom1('clear_group', group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or told >= 250 then
+    if left <= 0 or tellable <= 0 then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end
@@ -57184,8 +58834,8 @@ end
     deleted = deleted + (outcome == 'deleted' and 1 or 0)
   end
   return deleted
-elseif which == 'tell_dependents' then
-local jid, ended = ...
+elseif which == 'tell_all' then
+local failed, cursor, ended, again = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -57199,6 +58849,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -57335,7 +58986,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -57468,6 +59118,9 @@ local function file_failure(jid, group, keep, stored)
     seldom1('clear_group', group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -57524,17 +59177,37 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 elseif which == 'end_lives' then
@@ -57596,7 +59269,6 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -58024,7 +59696,7 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -58100,7 +59772,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -58164,6 +59835,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -58191,22 +59865,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    seldom1('tell_all', {jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -58384,7 +60076,6 @@ local function move_history(jid, text)
     end
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -59153,7 +60844,6 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-local dropped = 0
 local function read_lost_settings(cap)
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
     'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
@@ -59203,7 +60893,6 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
-local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
@@ -59384,11 +61073,11 @@ do
 end
 local done = seldom1('end_lives', 100)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  done = done + seldom1('settle_rest')
   if try('exists', prefix .. 'failures') == 1 then
     done = done + sweep_failures()
   end
   seldom1('untrack_gone', 100)
-  done = done + seldom1('release_rest')
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})
@@ -59657,6 +61346,7 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+local unheard = 0
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
@@ -59729,7 +61419,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -60517,6 +62206,7 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+local unheard = 0
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o', 'state')
@@ -60668,7 +62358,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -61091,6 +62780,7 @@ local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
+local unheard = 0
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o', 'state')
@@ -61242,7 +62932,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -61785,6 +63474,7 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+local unheard = 0
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
     'x:o', 'state')
@@ -61941,7 +63631,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -62369,6 +64058,7 @@ local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
 end
+local unheard = 0
 local function add_work(jobs)
   local queues, work = {}, {}
   for i = 1, #jobs do
@@ -62558,7 +64248,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -62920,6 +64609,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local function wake(queue)
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -62928,7 +64618,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -63248,7 +64937,9 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
 local seldom1
+local tellable = 200
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -63265,7 +64956,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -63893,6 +65583,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -63949,18 +65642,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -64089,7 +65802,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -64318,8 +66031,20 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local unheard = 0
+local tellable = 200
 local releasable = math.huge
-local function release_rest()
+local function settle_rest()
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -64327,6 +66052,10 @@ local function finite(text, default)
   end
   return default
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local none = {}
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -64342,6 +66071,17 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -64405,7 +66145,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -64443,6 +66182,20 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -64468,6 +66221,635 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+local function job_ended(jid, stored, state)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_all({jid}, '0', job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -64496,22 +66878,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 end
 local worker
 repeat
@@ -64546,7 +66946,7 @@ end
 call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  local _, more = release_rest()
+  local _, more = settle_rest()
   if more then
     return 1
   end

@@ -15,8 +15,8 @@
 --          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srem sscan time zadd
+--          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
@@ -47,9 +47,6 @@ local MAX_DUE = 100
 -- How many of the known queues it looks at.
 local MAX_QUEUES = 100
 
--- After how many jobs that it has told of failures it looks at no more failed ones.
-local ENOUGH = 250
-
 -- The failure groups, sorted, from the one named first on.
 local function groups_from(first)
   local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
@@ -71,9 +68,9 @@ local function tell_group(group, from, limit)
   for i = 1, #jids do
     local job = try('hmget', job_key(jids[i]), 'state', 'x:o')
     if job[1] == 'failed' and job[2] and has_option(job[2], 'd') then
-      told = told + tell_dependents(jids[i], job_ended)
+      told = told + tell_all({jids[i]}, '0', job_ended, true)
     end
-    if told >= ENOUGH then
+    if tellable <= 0 then
       return told, i
     end
   end
@@ -97,7 +94,7 @@ local function sweep_failures()
     local cleared = keep and clear_group(group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or told >= ENOUGH then
+    if left <= 0 or tellable <= 0 then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end
@@ -183,11 +180,11 @@ end
 must_publish()
 local done = end_lives(MAX_ENDED)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  done = done + settle_rest()
   if try('exists', prefix .. 'failures') == 1 then
     done = done + sweep_failures()
   end
   untrack_gone(LOOKED)
-  done = done + release_rest()
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})

@@ -9,8 +9,9 @@
 -- Errors   Worker.register()
 -- Cost     4 commands; it releases at most 250 jobs
 -- Repeat   safe
--- Needs    del exists expire hdel hmget hset publish sadd scard set sismember spop srem time zadd
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd scard set sismember smembers spop srem sscan time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -24,7 +25,7 @@ json('Worker.register', 'json', ARGV[4])
 call('set', registry_key(worker), stamp .. '|' .. exact(started) .. '|' .. ARGV[4], 'EX', REGISTERED)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  local _, more = release_rest()
+  local _, more = settle_rest()
   if more then
     return 1
   end

@@ -38,6 +38,7 @@ end
 
 
 
+local unheard = 0
 
 seldom1 = function(which, ...)
 if which == 'is_batch' then
@@ -128,7 +129,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -11,8 +11,8 @@
 -- Cost     2 commands, 16 a job
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem time zadd
---          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
 local call = redis.call
@@ -82,6 +82,7 @@ end
 
 
 
+local unheard = 0
 local seldom1
 
 
@@ -116,6 +117,7 @@ end
 
 
 
+local tellable = 200
 
 
 
@@ -136,7 +138,6 @@ end
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -734,6 +735,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -790,18 +794,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -930,7 +954,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)

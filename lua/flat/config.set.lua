@@ -29,6 +29,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+local unheard = 0
 local function wake(queue)
 local function finite(text, default)
   local n = text and tonumber(text)
@@ -37,7 +38,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -40,8 +40,8 @@ if not usual then
 end
 
 
-local function wake(queue)
 local unheard = 0
+local function wake(queue)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

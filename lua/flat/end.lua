@@ -8,16 +8,16 @@
 --                   option n counts those calls, unless tries is 0
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
---          it if the job had ended before, and was left as it is. 'complete+' if jobs that waited are
---          still to be released, which sweep does. Nil if there is no such job
+--          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
+--          that waited are still to be released or told, which sweep does. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
---          srandmember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
+--          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
+--          zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -73,6 +73,7 @@ local seldom1
 
 
 
+local unheard = 0
 
 
 
@@ -104,6 +105,7 @@ end
 
 
 
+local tellable = 200
 
 
 
@@ -548,6 +550,9 @@ local function delete_failed(jid, forced)
   end
   return 'deleted'
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -604,18 +609,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -711,7 +736,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -823,7 +848,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1318,7 +1342,7 @@ end
 elseif which == 'result_field' then
 local state, time, result = ...
   return state .. '|' .. (time or '') .. '|' .. result
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -1326,6 +1350,12 @@ local function each_slice(run, operation, key, list)
 end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -1389,6 +1419,10 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -1414,6 +1448,168 @@ local function free(jid, released)
   end
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function adopt_history(jid, text)
+  if text then
+    seldom1('move_history', jid, text)
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    seldom1('file_failure', jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = seldom1('split_options', job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -1442,22 +1638,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -1556,6 +1770,9 @@ local function free(jid, released)
   note_filled(queue)
   seldom1('wake_for', queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -1571,8 +1788,15 @@ local function release_some(jid, others, dependents)
   end
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
 local function leave_rest(jid, dependents)
-  local key = prefix .. 'x:rest:' .. jid
+  local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -1911,6 +2135,9 @@ local function read_failing()
     'jobs-failed-history-count')
   return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -1967,18 +2194,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -1995,9 +2242,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function mark_result(key)
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
@@ -2672,7 +2921,7 @@ local function end_now()
               seldom1('release_dependents', items[i].jid)
             end
             local some = releasable < math.huge
-            local _, more = seldom1('release_rest')
+            local _, more = seldom1('settle_rest')
             if some and more then
               items[#items].state = 'complete+'
             end
@@ -2692,6 +2941,7 @@ local function end_now()
   else
     item.group, item.message = group, message
     problem = fail(worker, item)
+    as = tellable > 0 and as or 'failed+'
   end
   if problem then
     do

@@ -18,16 +18,17 @@
 --          since is when the worker took the job, as reserve returned it: a job that it has lost
 --          and taken again since then is refused
 -- Returns  an array with one text for each job: its state after complete, the retries that are
---          left after retry, or '!' and why it could not be done, as the single commands say it;
---          'complete+' of one when jobs that waited are still to be released, which sweep does
+--          left after retry, or '!' and why it could not be done, as the single commands say it. A
+--          text ends in '+' when jobs that waited are still to be released, or told that one has
+--          failed, which sweep does
 -- Errors   Finish(); nothing is written then
 -- Cost     of n completed: 9 commands and 4 for each; else as the single commands. Releases at most
---          250 dependents, or as many as there are jobs
+--          250 dependents, or as many as there are jobs, and tells 200
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard sismember smembers spop
---          srandmember srem time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
+--          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
+--          zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -106,6 +107,7 @@ end
 
 
 
+local unheard = 0
 local seldom1
 
 
@@ -125,6 +127,7 @@ local seldom1
 
 
 
+local tellable = 200
 
 
 
@@ -684,6 +687,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -740,18 +746,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -850,7 +876,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -871,7 +897,6 @@ local limited = false
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1230,7 +1255,20 @@ local function prune_histograms(kind, day, queue)
 end
   expire_stats(prefix .. 's:' .. kind .. ':' .. string.format('%d', day) .. ':' .. queue, day)
   prune_histograms(kind, day, queue)
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -1246,6 +1284,12 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -1312,6 +1356,10 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and seldom1('wake', queue)
 end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -1337,6 +1385,336 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    seldom1('trim_history', key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function tally_failure(queue)
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+  do
+    local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+    local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+    if try('hincrby', key, field, by) == by then
+      do
+        local key, day = key, day
+        local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+        try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+      end
+    end
+  end
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  tally_failure(queue)
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -1365,22 +1743,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'release_dependents' then
 local jid = ...
 local function each_slice(run, operation, key, list)
@@ -1490,6 +1886,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -1505,8 +1904,15 @@ local function release_some(jid, others, dependents)
   end
   each_slice(call, 'sadd', dependents, stuck)
 end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
 local function leave_rest(jid, dependents)
-  local key = prefix .. 'x:rest:' .. jid
+  local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -2028,6 +2434,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -2084,18 +2493,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -2112,9 +2541,11 @@ local function watch(jid, ended, some)
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end
 local function mark_result(key)
   call('hset', key, 'x:o', with_letter(call('hget', key, 'x:o'), 'r'))
@@ -2596,7 +3027,7 @@ local function complete(worker, items)
           seldom1('release_dependents', items[i].jid)
         end
         local some = releasable < math.huge
-        local _, more = seldom1('release_rest')
+        local _, more = seldom1('settle_rest')
         if some and more then
           items[#items].state = 'complete+'
         end
@@ -3583,6 +4014,9 @@ end
       item.problem = retry(worker, item)
     elseif item.action == 'release' then
       item.problem = release(worker, item)
+    end
+    if tellable <= 0 and item.action and not item.problem then
+      item.state = tostring(item.remaining) .. '+'
     end
   end
 elseif which == 'to_complete' then

@@ -44,6 +44,7 @@ end
 
 
 
+local unheard = 0
 
 
 
@@ -72,7 +73,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -106,8 +106,8 @@ local function array(list)
   return cjson.encode(list)
 end
 
-local function wake_for(queue, delay)
 local unheard = 0
+local function wake_for(queue, delay)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -50,8 +50,8 @@ if not usual then
 end
 
 
-local function wake_for(queue, delay)
 local unheard = 0
+local function wake_for(queue, delay)
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -65,6 +65,7 @@ end
 
 
 
+local unheard = 0
 local seldom1
 
 
@@ -89,7 +90,6 @@ local seldom1
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -39,9 +39,9 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
 --          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srandmember srem time zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
---          zrevrangebyscore zscore
+--          set sismember smembers smismember srem sscan time zadd zcard zcount zincrby zmscore
+--          zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore
+--          zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -128,6 +128,7 @@ local function lock_time(own, general)
 end
 
 
+local unheard = 0
 
 
 
@@ -154,6 +155,7 @@ local related_left
 
 
 
+local tellable = 200
 
 
 
@@ -162,6 +164,7 @@ local related_left
 
 local dropped = 0
 
+local made_last = 0
 
 
 local parked = 0
@@ -226,7 +229,6 @@ end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -534,7 +536,6 @@ end
 local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1139,6 +1140,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -1195,18 +1199,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -1335,7 +1359,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -1590,7 +1614,6 @@ local function without_letter(text, letter)
   letters = string.gsub(letters, letter, '')
   return letters == '' and '' or letters .. body
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2201,6 +2224,9 @@ local function file_failure(jid, group, keep, stored)
     clear_group(group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -2257,18 +2283,38 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-local function tell_dependents(jid, ended)
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -2368,7 +2414,7 @@ local function job_ended(jid, stored, state)
     leave_limits(jid, stored)
   end
   if state == 'failed' and has_option(stored, 'd') then
-    tell_dependents(jid, job_ended)
+    tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -2417,7 +2463,6 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
-local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
@@ -3669,7 +3714,6 @@ end
   step = math.min(4 * step, 500)
   tell_apart(asked, parts, 1, #asked, call('exists', unpack(parts)))
 elseif which == 'become_busy' then
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -4249,7 +4293,6 @@ local function later(seconds)
   end
   return string.format('%.17g', (now + seconds))
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -15,8 +15,8 @@
 --          3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem time
---          zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srem sscan time zadd
+--          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
@@ -60,6 +60,7 @@ local seldom1
 
 
 
+local unheard = 0
 
 
 
@@ -72,6 +73,7 @@ local seldom1
 
 
 
+local tellable = 200
 
 
 
@@ -116,7 +118,6 @@ local function names_of(text)
   end
   return found
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -514,7 +515,7 @@ end
     leave_limits(jid, stored)
   end
   if state == 'failed' and seldom1('has_option', stored, 'd') then
-    seldom1('tell_dependents', jid, job_ended)
+    seldom1('tell_all', {jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
@@ -525,6 +526,8 @@ end
 
 
 
+local dropped = 0
+local made_last = 0
 
 local releasable = math.huge
 
@@ -548,9 +551,9 @@ local function tell_group(group, from, limit)
   for i = 1, #jids do
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
-      told = told + seldom1('tell_dependents', jids[i], job_ended)
+      told = told + seldom1('tell_all', {jids[i]}, '0', job_ended, true)
     end
-    if told >= 250 then
+    if tellable <= 0 then
       return told, i
     end
   end
@@ -577,7 +580,7 @@ local function sweep_failures()
     local cleared = keep and seldom1('clear_group', group, keep, left) or 0
     local told, looked = tell_group(group, from, left)
     done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or told >= 250 then
+    if left <= 0 or tellable <= 0 then
       try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
       return done
     end
@@ -832,8 +835,8 @@ end
     deleted = deleted + (outcome == 'deleted' and 1 or 0)
   end
   return deleted
-elseif which == 'tell_dependents' then
-local jid, ended = ...
+elseif which == 'tell_all' then
+local failed, cursor, ended, again = ...
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -847,6 +850,7 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
+local none = {}
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -983,7 +987,6 @@ local function adopt_history(jid, text)
     move_history(jid, text)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1116,6 +1119,9 @@ local function file_failure(jid, group, keep, stored)
     seldom1('clear_group', group, keep, math.min(left, 10))
   end
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
@@ -1172,17 +1178,37 @@ local function group_of(jid)
   local group = type(failure) == 'string' and list_of(failure).group
   return type(group) == 'string' and group or ''
 end
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < 1000 do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', prefix .. 'j:' .. other .. '-dependents', 1000 - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 elseif which == 'end_lives' then
@@ -1244,7 +1270,6 @@ local function trim_history(key, length, cap)
     call('lpush', key, first)
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1672,7 +1697,7 @@ end
     ended = ended + (end_life(due[i]) and 1 or 0)
   end
   return ended
-elseif which == 'release_rest' then
+elseif which == 'settle_rest' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -1748,7 +1773,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -1812,6 +1836,9 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
 local function release_some(jid, others, dependents)
   local stuck = {}
   for i = 1, #others do
@@ -1839,22 +1866,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    seldom1('tell_all', {jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -2032,7 +2077,6 @@ local function move_history(jid, text)
     end
   end
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -2795,7 +2839,6 @@ local function end_life(jid, as)
   note_life(jid, ends)
   return false
 end
-local dropped = 0
 local function read_lost_settings(cap)
   local values = call('hmget', prefix .. 'config', 'grace-period', 'jobs-failed-history',
     'backoff-initial-delay', 'backoff-factor', 'jobs-failed-history-count')
@@ -2845,7 +2888,6 @@ local function put_off(queue, jid, delay)
   call('hset', prefix .. 'j:' .. jid, 'state', 'scheduled')
   wake_for(queue, delay)
 end
-local made_last = 0
 local function put_back(queue, jid, stored)
   local _, values = split_options(stored)
   if values.q ~= 'last' and values.q ~= 'place' then
@@ -3026,11 +3068,11 @@ do
 end
 local done = seldom1('end_lives', 100)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
+  done = done + seldom1('settle_rest')
   if try('exists', prefix .. 'failures') == 1 then
     done = done + sweep_failures()
   end
   seldom1('untrack_gone', 100)
-  done = done + seldom1('release_rest')
 end
 if ARGV[2] then
   done = done + sweep_queues({unpack(ARGV, 2)})

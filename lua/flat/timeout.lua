@@ -42,6 +42,7 @@ local seldom1
 
 
 
+local unheard = 0
 
 
 
@@ -117,7 +118,6 @@ local function finite(text, default)
   end
   return default
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

@@ -114,6 +114,7 @@ end
 
 
 
+local unheard = 0
 
 
 
@@ -308,7 +309,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

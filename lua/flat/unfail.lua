@@ -100,6 +100,7 @@ local seldom1
 
 
 
+local unheard = 0
 
 
 
@@ -255,7 +256,6 @@ end
   return letters .. '|' .. cjson.encode(values)
 elseif which == 'wake' then
 local queue = ...
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then

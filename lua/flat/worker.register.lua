@@ -9,8 +9,9 @@
 -- Errors   Worker.register()
 -- Cost     4 commands; it releases at most 250 jobs
 -- Repeat   safe
--- Needs    del exists expire hdel hmget hset publish sadd scard set sismember spop srem time zadd
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
+--          publish rpush sadd scard set sismember smembers spop srem sscan time zadd zcard zincrby
+--          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -53,10 +54,36 @@ end
 
 
 
+local unheard = 0
+
+
+
+
+
+
+
+
+
+
+
+
+local tellable = 200
+
+
 
 
 local releasable = math.huge
-local function release_rest()
+local function settle_rest()
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -64,6 +91,10 @@ local function finite(text, default)
   end
   return default
 end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local none = {}
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
@@ -79,6 +110,17 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
 end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
@@ -142,7 +184,6 @@ local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
-local unheard = 0
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -180,6 +221,20 @@ end
 local function wake_for(queue, delay)
   return delay < 3600 and wake(queue)
 end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
 local function free(jid, released)
   local key = prefix .. 'j:' .. jid
   local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
@@ -205,6 +260,635 @@ local function free(jid, released)
   end
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not has_option(stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = finite(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+    else
+      local opens = queue and limit_opens(limit)
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function names_of(text)
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function count_from(group, failure, length)
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = count_from(group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, names_of(job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and has_option(stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder == jid and (ends == '0' or state == 'canceled') then
+    call('del', unique_key(claim.k))
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+local function job_ended(jid, stored, state)
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and has_option(stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if has_option(stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if has_option(stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if has_option(stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
+  if state == 'failed' and has_option(stored, 'd') then
+    tell_all({jid}, '0', job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
 end
 local function release_some(jid, others, dependents)
   local stuck = {}
@@ -233,22 +917,40 @@ local function of_this_life(others, dependents)
   end
   return found
 end
-  local rest, released = prefix .. 'x:rest', 0
+local function release_more(jid)
+  local dependents = prefix .. 'j:' .. jid .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+local function forget_untold(jid)
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+local function tell_more(jid, cursor)
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', prefix .. 'j:' .. jid, 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, 250)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = prefix .. 'j:' .. jid .. '-dependents'
-    local others = try('spop', prefix .. 'x:rest:' .. jid, releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', prefix .. 'x:rest:' .. jid) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 end
 
 local worker
@@ -284,7 +986,7 @@ end
 call('set', prefix .. 'x:worker:' .. worker, stamp .. '|' .. string.format('%.17g', started) .. '|' .. ARGV[4], 'EX', 150)
 try('zadd', prefix .. 'workers', stamp, worker)
 if try('exists', prefix .. 'x:rest') == 1 then
-  local _, more = release_rest()
+  local _, more = settle_rest()
   if more then
     return 1
   end

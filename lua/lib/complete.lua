@@ -360,7 +360,7 @@ local function announce(items, special)
       release_dependents(items[i].jid)
     end
     local some = releasable < math.huge
-    local _, more = release_rest()
+    local _, more = settle_rest()
     if some and more then
       items[#items].state = 'complete+'
     end

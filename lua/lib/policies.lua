@@ -17,8 +17,13 @@
 -- @include "lib/retention.lua"
 -- @include "lib/work.lua"
 
--- The maximum number of jobs that one failure tells: others go on waiting.
-local MAX_TOLD = 1000
+-- How many jobs this call may still tell of failures. Later calls tell the others.
+local tellable = 200
+
+-- What is left to be done about the jobs that wait for one: lib/rest.lua.
+local function rest_key(jid) -- cold
+  return prefix .. 'x:rest:' .. jid
+end
 
 -- Whether options that a call says have a policy, which must be right.
 local function read_policy(area, text) -- cold
@@ -101,21 +106,47 @@ local function group_of(jid) -- cold
   return type(group) == 'string' and group or ''
 end
 
--- Tells the jobs that wait for one that has failed, and those that wait for these if they fail too.
--- ended is called for each that fails, as job_ended. What was told before is not told again, so that
--- this may be called for any failed job. Returns how many jobs minded.
-local function tell_dependents(jid, ended) -- cold
-  local failed, at, told, minded = {jid}, 1, 0, 0
-  while failed[at] and told < MAX_TOLD do
-    local other = failed[at]
-    local group = group_of(other)
-    local dependents = try('srandmember', job_key(other) .. '-dependents', MAX_TOLD - told)
-    for i = 1, #dependents do
-      local minds, stored = tell(dependents[i], other, group, ended)
-      minded = minded + (minds and 1 or 0)
-      failed[#failed + 1] = stored and has_option(stored, 'd') and dependents[i] or nil
-    end
-    at, told = at + 1, told + #dependents
+-- Tells jobs that one they wait for, other, has failed, and adds those that fail too, and that others
+-- with a policy wait for, to failed. ended is called for each that fails, as job_ended. Returns how
+-- many minded.
+local function tell_each(jids, other, failed, ended) -- cold
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+
+-- Leaves the jobs that wait for one that has failed, from a cursor on, for later calls to tell.
+local function leave_untold(jid, cursor) -- cold
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+
+-- Tells the jobs that wait for failed ones, and those that wait for these if they fail too; of the
+-- first, from a cursor on. What was told before is not told again. Leaves those that are too many for
+-- this call; if all is told again, only if some minded. Returns how many did.
+local function tell_all(failed, cursor, ended, again) -- cold
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local page = try('sscan', job_key(jid) .. '-dependents', cursor, 'COUNT', tellable)
+      cursor = page[1] or '0'
+      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
   end
   return minded
 end
@@ -135,7 +166,9 @@ local function watch(jid, ended, some) -- cold
       failed[#failed + 1] = other
     end
   end
+  local more = {}
   for _, other in ipairs(failed) do
-    tell_dependents(other, ended)
+    tell_each({jid}, other, more, ended)
   end
+  tell_all(more, '0', ended)
 end

@@ -1,13 +1,18 @@
--- Releasing the jobs that wait for a complete one: all at once for clients of other languages, some
--- hundreds in a call for Go. Of a job that has more, x:rest:<jid> has those that are still to be
--- released, and x:rest the job. Go is told, and sweeps until none are left. Should it end before that,
--- every later call that completes jobs releases some of them, and so does a worker that says that it
--- runs. To everybody else they are jobs that wait.
+-- What a call leaves to later ones, because too many jobs wait for one. Those that wait for a complete
+-- job are released: all at once for clients of other languages, some hundreds in a call for Go. Those
+-- that wait for a failed one are told, some hundreds in a call.
+--
+-- x:rest has the jobs that others still wait for, and x:rest:<jid> the set of those to be released, or
+-- the cursor from which on they are to be told. Go is told of most, and sweeps until none are left.
+-- Should it end before that, every later call that completes jobs goes on, and so does a worker that
+-- says that it runs. To everybody else they are jobs that wait.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/deps.lua"
+-- @include "lib/ended.lua"
+-- @include "lib/policies.lua"
 
 -- How many dependents a call of Go releases at most.
 local RELEASED = 250
@@ -15,10 +20,6 @@ local RELEASED = 250
 -- How many dependents this call may still release. Clients of other languages have all released at
 -- once.
 local releasable = math.huge
-
-local function rest_key(jid)
-  return prefix .. 'x:rest:' .. jid
-end
 
 -- Releases jobs that waited only for this one, of which dependents is the set of those that wait for
 -- it. Jobs that can't be moved keep waiting.
@@ -52,30 +53,56 @@ local function of_this_life(others, dependents) -- cold
   return found
 end
 
--- Releases some of the jobs that calls have left over. Returns how many, and whether there may be
--- more.
-local function release_rest() -- cold
-  local rest, released = prefix .. 'x:rest', 0
+-- Releases more of the jobs that wait for a complete one. Returns how many.
+local function release_more(jid) -- cold
+  local dependents = job_key(jid) .. '-dependents'
+  local others = try('spop', rest_key(jid), releasable)
+  releasable = releasable - #others
+  release_some(jid, of_this_life(others, dependents), dependents)
+  if #others == 0 or try('exists', rest_key(jid)) == 0 then
+    call('zrem', prefix .. 'x:rest', jid)
+  end
+  return #others
+end
+
+-- Forgets that jobs are to be told that this one has failed.
+local function forget_untold(jid) -- cold
+  call('del', rest_key(jid))
+  call('zrem', prefix .. 'x:rest', jid)
+end
+
+-- Tells more of the jobs that wait for one that has failed, if it still has. Returns how many.
+local function tell_more(jid, cursor) -- cold
+  local before = tellable
+  forget_untold(jid)
+  if try('hget', job_key(jid), 'state') == 'failed' then
+    tell_all({jid}, cursor, job_ended)
+  end
+  return before - tellable
+end
+
+-- Goes on with what calls have left. Returns with how many jobs, and whether some are still left.
+local function settle_rest() -- cold
+  local rest, settled = prefix .. 'x:rest', 0
   releasable = math.min(releasable, RELEASED)
-  while releasable > 0 do
+  while releasable > 0 and tellable > 0 do
     local jid = try('zrange', rest, 0, 0)[1]
     if not jid then
-      break
+      return settled, false
     end
-    local dependents = job_key(jid) .. '-dependents'
-    local others = try('spop', rest_key(jid), releasable)
-    releasable, released = releasable - #others, released + #others
-    release_some(jid, of_this_life(others, dependents), dependents)
-    if #others == 0 or try('exists', rest_key(jid)) == 0 then
-      call('zrem', rest, jid)
-    end
+    local cursor = try('get', rest_key(jid))
+    local fails = type(cursor) == 'string'
+    settled = settled + (fails and tell_more(jid, cursor) or release_more(jid))
   end
-  return released, releasable <= 0
+  return settled, try('exists', rest) == 1
 end
 
 -- Leaves the dependents of a complete job for later. Returns whether that was possible.
 local function leave_rest(jid, dependents) -- cold
   local key = rest_key(jid)
+  if type(try('get', key)) == 'string' then -- it had failed before
+    forget_untold(jid)
+  end
   if try('exists', key) ~= 0 or try('zadd', prefix .. 'x:rest', stamp, jid) ~= 1 then
     return false
   elseif type(try('rename', dependents, key)) == 'table' and try('exists', key) ~= 1 then
@@ -85,7 +112,7 @@ local function leave_rest(jid, dependents) -- cold
   return true
 end
 
--- Releases the jobs that waited only for this one, or leaves them all for release_rest if they are
+-- Releases the jobs that waited only for this one, or leaves them all for settle_rest if they are
 -- more than the call may release.
 local function release_dependents(jid) -- cold
   local dependents = job_key(jid) .. '-dependents'

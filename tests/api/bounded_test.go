@@ -389,10 +389,141 @@ func TestASweepTellsOfFewFailuresAtATime(t *testing.T) {
 	}
 	require.NoError(t, e.rdb.Del(ctx, "ql:q:base-work").Err())
 	e.failGroup(jobs, "g")
-	for _, waiting := range []int{400, 800, 1000} {
-		e.requireShort(2*dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
+	for _, waiting := range []int{200, 400, 600, 800, 1000} {
+		e.requireShort(dependents*12+50, func() { require.NoError(t, errOf(e.Sweep(ctx))) })
 		require.Equal(t, waiting, e.counts("q").Waiting)
 	}
+}
+
+// A failing is a running job on which others depend that have policies, one for each wait, run and
+// fail. One more depends on each that fails.
+func (e *env) failing(dependents int) *qless.Job {
+	e.t.Helper()
+	base := e.put("base", qless.JID("base"))
+	for _, policy := range []qless.OnFailure{qless.OnFailureWait, qless.OnFailureRun, qless.OnFailureFail} {
+		specs, next := make([]qless.JobSpec, dependents), make([]qless.JobSpec, dependents)
+		for i := range specs {
+			jid := fmt.Sprint(policy, i)
+			specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+				qless.JID(jid), qless.DependsOn(base), policy}}
+			next[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
+				qless.DependsOn(jid), qless.OnFailureFail}}
+		}
+		require.NoError(e.t, errOf(e.Queue(string(policy)).PutMany(e.t.Context(), specs)))
+		if policy == qless.OnFailureFail {
+			require.NoError(e.t, errOf(e.Queue("next").PutMany(e.t.Context(), next)))
+		}
+	}
+	return e.pop("base")
+}
+
+// told returns how many jobs a failure has reached: those that wait still, run, and fail.
+func (e *env) told() (waits, runs, fails int) {
+	e.t.Helper()
+	groups, err := e.FailureGroups(e.t.Context())
+	require.NoError(e.t, err)
+	return e.counts("wait").Depends, e.counts("run").Waiting, groups["failed-dependency"]
+}
+
+// requireAllTold checks that a failure has reached every job that it is to reach.
+func (e *env) requireAllTold(dependents int) {
+	e.t.Helper()
+	waits, runs, fails := e.told()
+	require.Equal(e.t, [3]int{dependents, dependents, 2 * dependents}, [3]int{waits, runs, fails})
+	require.Empty(e.t, e.rdb.Keys(e.t.Context(), "ql:x:rest*").Val())
+	require.EqualValues(e.t, dependents, e.rdb.SCard(e.t.Context(), "ql:j:base-dependents").Val())
+	require.Len(e.t, e.rdb.Keys(e.t.Context(), "ql:*-dependents").Val(), 1)
+}
+
+// toldCost is how many commands it takes at most to fail a job and to tell others of it.
+const toldCost = 250*20 + 100
+
+// waysToFail are the ways in which a job fails; those of scripts are the first step of a program that
+// may end before it goes on.
+var waysToFail = map[string]func(e *env, job *qless.Job) error{
+	"fail": func(e *env, job *qless.Job) error { return job.Fail(e.t.Context(), "g", "m") },
+	"retry": func(e *env, job *qless.Job) error {
+		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
+		return errOf(job.Retry(e.t.Context()))
+	},
+	"finish": func(e *env, job *qless.Job) error {
+		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "fail", job.JID, "base", "", "2", "g", "m")
+		require.Equal(e.t, []any{"5+"}, reply)
+		return err
+	},
+	"finish a retry": func(e *env, job *qless.Job) error {
+		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
+		reply, err := e.Run(e.t.Context(), "finish", "", "w1", "retry", job.JID, "base", "", "1", "0")
+		require.Equal(e.t, []any{"-1+"}, reply)
+		return err
+	},
+	"end": func(e *env, job *qless.Job) error {
+		reply, err := e.Run(e.t.Context(), "end", "", job.JID, "failed", "g", "m", "0")
+		require.Equal(e.t, "failed+", reply)
+		return err
+	},
+	"a lost lock": func(e *env, job *qless.Job) error {
+		e.rdb.HSet(e.t.Context(), "ql:j:"+job.JID, "remaining", "0")
+		e.set(qless.ConfigGracePeriod, "0")
+		e.clock.Advance(2 * time.Minute)
+		return errOf(e.Queue("base").Pop(e.t.Context(), 1))
+	},
+}
+
+func TestAFailureTellsFewJobsAtATime(t *testing.T) {
+	for what, fail := range waysToFail {
+		for later, tellMore := range map[string]func(e *env) error{
+			"sweeps": func(e *env) error { return errOf(e.Sweep(e.t.Context())) },
+			"completions": func(e *env) error {
+				e.put("more")
+				return e.pop("more").Complete(e.t.Context())
+			},
+			"workers": func(e *env) error {
+				return errOf(e.Run(e.t.Context(), "worker.register", "", "w2", "1", "{}"))
+			},
+		} {
+			t.Run(what+", then "+later, func(t *testing.T) {
+				e := newEnv(t)
+				job := e.failing(300)
+				e.requireShort(toldCost, func() { require.NoError(t, fail(e, job)) })
+				_, runs, fails := e.told()
+				require.NotZero(t, runs+fails)
+				require.LessOrEqual(t, runs+fails, 250)
+				for e.rdb.Exists(t.Context(), "ql:x:rest").Val() == 1 {
+					e.requireShort(toldCost, func() { require.NoError(t, tellMore(e)) })
+				}
+				e.requireAllTold(300)
+			})
+		}
+	}
+}
+
+func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
+	e := newEnv(t)
+	job := e.failing(300)
+	state, err := e.End(t.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"})
+	require.NoError(t, err)
+	require.Equal(t, qless.StateFailed, state)
+	e.requireAllTold(300)
+}
+
+// Jobs that wait for one that has failed are told no more when it runs again.
+func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
+	e := newEnv(t)
+	job := e.failing(300)
+	require.NoError(t, job.Fail(t.Context(), "g", "m"))
+	_, runs, _ := e.told()
+	require.Less(t, runs, 300)
+	require.NoError(t, e.job("base").Unfail(t.Context()))
+	for e.rdb.Exists(t.Context(), "ql:x:rest").Val() == 1 {
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	_, later, _ := e.told()
+	require.Equal(t, runs, later)
+	require.NoError(t, e.pop("base").Complete(t.Context()))
+	waits, runs, _ := e.told()
+	require.Equal(t, [2]int{0, 300}, [2]int{waits, runs})
+	require.Zero(t, e.counts("fail").Depends)
 }
 
 // Two lives of a job that end before the dependents of the first are released.

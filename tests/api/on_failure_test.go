@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -196,23 +195,6 @@ func TestAJobThatRunsAfterAFailureKeepsItsDelay(t *testing.T) {
 		e.clock.Advance(time.Minute)
 		require.Equal(t, "j", e.pop("next").JID)
 	})
-}
-
-func TestOneFailureReachesAThousandJobs(t *testing.T) {
-	e := newEnv(t)
-	e.put("q", qless.JID("bad"))
-	specs := make([]qless.JobSpec, 1100)
-	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{
-			qless.JID(fmt.Sprint("j", i)), qless.DependsOn("bad"), qless.OnFailureFail,
-		}}
-	}
-	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
-	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	groups, err := e.FailureGroups(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1000, groups["failed-dependency"])
-	require.Equal(t, 100, e.counts("next").Depends)
 }
 
 func TestPoliciesThatAreRefused(t *testing.T) {

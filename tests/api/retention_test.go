@@ -219,7 +219,7 @@ func TestSweepsReachWhatAFailureLeft(t *testing.T) {
 	}
 	require.NoError(t, errOf(e.Queue("next").PutMany(t.Context(), specs)))
 	require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
-	require.Equal(t, 400, e.counts("next").Depends)
+	require.GreaterOrEqual(t, e.counts("next").Depends, 1150)
 	for range 20 {
 		e.sweep()
 	}

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,12 +13,13 @@ import (
 
 // putDependents puts a job into one queue, and jobs that wait for it into another one, whose worker
 // is none of ours.
-func (e *env) putDependents(dependents int) (base string) {
+func (e *env) putDependents(dependents int, options ...qless.PutOption) (base string) {
 	e.t.Helper()
 	base = e.put("q")
+	options = append(options, qless.DependsOn(base))
 	specs := make([]qless.JobSpec, dependents)
 	for i := range specs {
-		specs[i] = qless.JobSpec{Klass: "K", Options: []qless.PutOption{qless.DependsOn(base)}}
+		specs[i] = qless.JobSpec{Klass: "K", Options: options}
 	}
 	_, err := e.Queue("theirs").PutMany(e.t.Context(), specs)
 	require.NoError(e.t, err)
@@ -40,6 +43,16 @@ func TestAWorkerReleasesAllDependentsOfAJob(t *testing.T) {
 	base := e.putDependents(1300)
 	require.Equal(t, "complete", w.outcome(base).action)
 	e.awaitReleased(1300)
+}
+
+func TestAWorkerTellsAllDependentsOfAFailure(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", func(context.Context, *qless.Job) error { return qless.FailWith("g", errors.New("no")) })
+	base := e.putDependents(900, qless.OnFailureRun)
+	w.start()
+	require.Equal(t, "fail", w.outcome(base).action)
+	e.awaitReleased(900)
 }
 
 // The program that has completed a job has ended before it released them all.
