@@ -62,8 +62,14 @@ func (m *queues) compareJobs(p *problems, k *keyspace) {
 			p.add("the model has %s, which is %s; the server has not", jid, j.state)
 		}
 	}
-	for i := 1; i < len(m.inOrder); i++ {
-		m.compareOrder(p, k, m.jobs[m.inOrder[i-1]], m.jobs[m.inOrder[i]])
+	var waiting []*job
+	for _, jid := range m.inOrder {
+		if j := m.jobs[jid]; j != nil && j.state == qless.StateWaiting { // its life is not over
+			waiting = append(waiting, j)
+		}
+	}
+	for i := 1; i < len(waiting); i++ {
+		m.compareOrder(p, k, waiting[i-1], waiting[i])
 	}
 }
 
