@@ -53235,8 +53235,9 @@ local function lock_from(i, lost, more, direct, out)
   return not its.stopped
 end
 local function take_ordered(out)
-  local i = string.find(marks, chosen, 1, true)
+  local i, giving = string.find(marks, chosen, 1, true), 0
   while i do
+    local before = #out
     do
       local i, out = i, out
       local expired, more = open(i, #out)
@@ -53255,6 +53256,8 @@ local function take_ordered(out)
         end
       end
     end
+    giving = #out > before and giving + 1 or giving
+    settings.left = settings.left or giving >= 60
     if math.max(0, limit - (#out)) == 0 or dropped >= 1000 or settings.left then
       return
     end
@@ -53265,9 +53268,6 @@ local seldom4
 seldom4 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
-local function within(wanted)
-  return wanted + dropped < 1000 and wanted or 1000 - dropped
-end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -53292,8 +53292,8 @@ local function direct_shares(turns, n)
   end
   return direct
 end
-local function take_turns(have, more, out)
-  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
+local function take_turns(have, more, wanted, out)
+  local turns, shares = deal(have, (wanted + dropped < 1000 and wanted or 1000 - dropped))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
   local first, stopped = turns[1] or 1, nil
   for n = first, first + #queues - 1 do
@@ -53315,14 +53315,17 @@ local function take_turns(have, more, out)
   end
   return #turns - (#out - before)
 end
-  local first, opened = cursor, 0
+  local first, opened, giving = cursor, 0, 0
   local more = {}
   repeat
-    local have, ready = {}, 0
+    local have, ready, wanted = {}, 0, nil
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
         if ready >= math.max(0, limit - (#out)) then
+          break
+        elseif ready + giving >= 60 then
+          settings.left, wanted = true, ready
           break
         end
         more[i] = 0
@@ -53330,6 +53333,7 @@ end
           local expired
           expired, more[i] = open(i, #out)
           lock_from(i, expired, 0, nil, out)
+          giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
         end
         opened = turn
       end
@@ -53339,8 +53343,8 @@ end
         ready = ready + 1
       end
     end
-    local gone = take_turns(have, more, out)
-  until gone == 0 or dropped >= 1000
+    local gone = take_turns(have, more, wanted or math.max(0, limit - (#out)), out)
+  until gone == 0 or dropped >= 1000 or settings.left
 elseif which == 'wait_in_list' then
 local again = ...
 local function later(seconds)
@@ -53618,7 +53622,7 @@ do
   end
 end
 local news = #found_empty
-if several and #out < count and string.find(marks, '1', 1, true) then
+if several and #out < count and not settings.left and string.find(marks, '1', 1, true) then
   chosen = '1'
   do
     local out = out

@@ -18,10 +18,10 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
---          returns a part, at least one job; the queue for whose next due job this worker
---          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
---          idle, and -1 when this worker is idle and does not listen itself. When
+--          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
+--          of data, of which it then returns a part, at least one job; the queue for whose next due
+--          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
+--          no worker is idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
 --          values of each job: fields of the job hash, where time is since when the job is this
 --          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
@@ -523,11 +523,17 @@ local function take_from(i, out)
   end
 end
 
+-- How many queues a call takes jobs from: a queue costs more than a job.
+local MAX_GIVING = 60
+
 -- Takes all jobs of a queue before those of the next one.
 local function take_ordered(out)
-  local i = string.find(marks, chosen, 1, true)
+  local i, giving = string.find(marks, chosen, 1, true), 0
   while i do
+    local before = #out
     take_from(i, out)
+    giving = #out > before and giving + 1 or giving
+    settings.left = settings.left or giving >= MAX_GIVING
     if missing(#out) == 0 or dropped >= MAX_DROPPED or settings.left then
       return
     end
@@ -564,10 +570,10 @@ local function direct_shares(turns, n) -- cold
   return direct
 end
 
--- Takes a job for each turn, of the have[i] jobs of queue i. Returns how many turns found no job
--- because it is gone.
-local function take_turns(have, more, out)
-  local turns, shares = deal(have, within(missing(#out)))
+-- Takes a job for each turn, up to wanted, of the have[i] jobs of queue i. Returns how many turns found
+-- no job because it is gone.
+local function take_turns(have, more, wanted, out)
+  local turns, shares = deal(have, within(wanted))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
   local first, stopped = turns[1] or 1, nil
   for n = first, first + #queues - 1 do
@@ -593,14 +599,17 @@ end
 -- Takes a job from each queue in turn, opening only as many queues as needed. Their lost jobs come
 -- first.
 local function take_round_robin(out) -- cold
-  local first, opened = cursor, 0
+  local first, opened, giving = cursor, 0, 0
   local more = {} -- how many jobs may still be taken from each opened queue
   repeat
-    local have, ready = {}, 0
+    local have, ready, wanted = {}, 0, nil
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
         if ready >= missing(#out) then
+          break
+        elseif ready + giving >= MAX_GIVING then
+          settings.left, wanted = true, ready
           break
         end
         more[i] = 0
@@ -608,6 +617,7 @@ local function take_round_robin(out) -- cold
           local expired
           expired, more[i] = open(i, #out)
           lock_from(i, expired, 0, nil, out)
+          giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
         end
         opened = turn
       end
@@ -617,8 +627,8 @@ local function take_round_robin(out) -- cold
         ready = ready + 1
       end
     end
-    local gone = take_turns(have, more, out)
-  until gone == 0 or dropped >= MAX_DROPPED
+    local gone = take_turns(have, more, wanted or missing(#out), out)
+  until gone == 0 or dropped >= MAX_DROPPED or settings.left
 end
 
 -- How many marks that have lapsed are removed from a queue at once.
@@ -796,7 +806,7 @@ if several then
 end
 take_all(out)
 local news = #found_empty
-if several and #out < count and string.find(marks, '1', 1, true) then
+if several and #out < count and not settings.left and string.find(marks, '1', 1, true) then
   chosen = '1'
   take_all(out) -- before the worker becomes idle
 end

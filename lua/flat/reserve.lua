@@ -18,10 +18,10 @@
 --                    another worker, for that long unless it is -
 -- Returns  an array: the cursor of the next call; the longest time to wait in seconds,
 --          as text, '0' when there may be more, for instance after it has dropped 1000 jobs whose
---          lives had ended, or because the jobs have more than 2 MiB of data, of which it then
---          returns a part, at least one job; the queue for whose next due job this worker
---          waits, or ''; how many clients listen for puts by other scripts, 2 when no worker is
---          idle, and -1 when this worker is idle and does not listen itself. When
+--          lives had ended, has taken jobs from 60 queues, or because the jobs have more than 2 MiB
+--          of data, of which it then returns a part, at least one job; the queue for whose next due
+--          job this worker waits, or ''; how many clients listen for puts by other scripts, 2 when
+--          no worker is idle, and -1 when this worker is idle and does not listen itself. When
 --          there are jobs, the names of their fields as one text, separated by spaces, then the
 --          values of each job: fields of the job hash, where time is since when the job is this
 --          worker's; heartbeat; and put_at, when it was put, or popped before if it was released.
@@ -4102,8 +4102,9 @@ local function lock_from(i, lost, more, direct, out)
   return not its.stopped
 end
 local function take_ordered(out)
-  local i = string.find(marks, chosen, 1, true)
+  local i, giving = string.find(marks, chosen, 1, true), 0
   while i do
+    local before = #out
     do
       local i, out = i, out
       local expired, more = open(i, #out)
@@ -4122,6 +4123,8 @@ local function take_ordered(out)
         end
       end
     end
+    giving = #out > before and giving + 1 or giving
+    settings.left = settings.left or giving >= 60
     if math.max(0, limit - (#out)) == 0 or dropped >= 1000 or settings.left then
       return
     end
@@ -4135,9 +4138,6 @@ local seldom4
 seldom4 = function(which, ...)
 if which == 'take_round_robin' then
 local out = ...
-local function within(wanted)
-  return wanted + dropped < 1000 and wanted or 1000 - dropped
-end
 local function deal(have, wanted)
   local turns, shares, left = {}, {}, 0
   for i = 1, #queues do
@@ -4162,8 +4162,8 @@ local function direct_shares(turns, n)
   end
   return direct
 end
-local function take_turns(have, more, out)
-  local turns, shares = deal(have, within(math.max(0, limit - (#out))))
+local function take_turns(have, more, wanted, out)
+  local turns, shares = deal(have, (wanted + dropped < 1000 and wanted or 1000 - dropped))
   local taken, direct = {}, limit > count and direct_shares(turns, #out)
   local first, stopped = turns[1] or 1, nil
   for n = first, first + #queues - 1 do
@@ -4185,14 +4185,17 @@ local function take_turns(have, more, out)
   end
   return #turns - (#out - before)
 end
-  local first, opened = cursor, 0
+  local first, opened, giving = cursor, 0, 0
   local more = {}
   repeat
-    local have, ready = {}, 0
+    local have, ready, wanted = {}, 0, nil
     for turn = 1, #queues do
       local i = (first + turn - 1) % #queues + 1
       if turn > opened then
         if ready >= math.max(0, limit - (#out)) then
+          break
+        elseif ready + giving >= 60 then
+          settings.left, wanted = true, ready
           break
         end
         more[i] = 0
@@ -4200,6 +4203,7 @@ end
           local expired
           expired, more[i] = open(i, #out)
           lock_from(i, expired, 0, nil, out)
+          giving = #expired > 0 and more[i] == 0 and giving + 1 or giving
         end
         opened = turn
       end
@@ -4209,8 +4213,8 @@ end
         ready = ready + 1
       end
     end
-    local gone = take_turns(have, more, out)
-  until gone == 0 or dropped >= 1000
+    local gone = take_turns(have, more, wanted or math.max(0, limit - (#out)), out)
+  until gone == 0 or dropped >= 1000 or settings.left
 elseif which == 'wait_in_list' then
 local again = ...
 local function later(seconds)
@@ -4488,7 +4492,7 @@ do
   end
 end
 local news = #found_empty
-if several and #out < count and string.find(marks, '1', 1, true) then
+if several and #out < count and not settings.left and string.find(marks, '1', 1, true) then
   chosen = '1'
   do
     local out = out

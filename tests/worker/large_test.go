@@ -96,13 +96,57 @@ func TestAReserveOfRecurringJobsStopsAtTwoMebibytesOfData(t *testing.T) {
 	require.Equal(t, []int{2, 2, 1}, sizes)
 }
 
-// reserveAll reserves jobs of the queues q and r until there are no more, and returns those of each
-// reply.
-func (e *env) reserveAll(order string) (replies [][]string) {
+// A queue costs more than a job, so a reply has jobs of a bounded number of queues.
+func TestAReserveTakesJobsOfSixtyQueues(t *testing.T) {
+	const queues = 150
+	names := make([]string, queues)
+	for i := range names {
+		names[i] = fmt.Sprintf("q%03d", i)
+	}
+	for _, order := range []string{"ordered", "round-robin", "shuffled"} {
+		for what, delay := range map[string]time.Duration{"waiting": 0, "due": time.Minute} {
+			t.Run(order+" "+what, func(t *testing.T) {
+				e := newEnv(t)
+				for _, name := range names {
+					for _, jid := range []string{name + " 1", name + " 2"} {
+						e.put(name, qless.JID(jid), qless.Delay(delay))
+					}
+				}
+				e.clock.Advance(delay)
+				var all, queuesOf []string
+				for _, jids := range e.reserveAll(order, names...) {
+					from := map[string]bool{}
+					for _, jid := range jids {
+						queue, _, _ := strings.Cut(jid, " ")
+						from[queue] = true
+						queuesOf = append(queuesOf, queue)
+					}
+					require.LessOrEqual(t, len(from), 60)
+					all = append(all, jids...)
+				}
+				require.Len(t, all, 2*queues)
+				require.Len(t, slices.Compact(slices.Sorted(slices.Values(all))), 2*queues)
+				switch order {
+				case "ordered":
+					require.True(t, slices.IsSorted(queuesOf))
+				case "round-robin":
+					require.Equal(t, slices.Concat(names, names), queuesOf)
+				}
+			})
+		}
+	}
+}
+
+// reserveAll reserves jobs of queues, or else of q and r, until there are no more, and returns those
+// of each reply.
+func (e *env) reserveAll(order string, queues ...string) (replies [][]string) {
 	e.t.Helper()
-	cursor := "0"
+	count, cursor := 250, "0"
+	if len(queues) == 0 {
+		count, queues = 10, []string{"q", "r"}
+	}
 	for more := true; more; {
-		r := e.reserve("w", 10, order, cursor, "", "q", "r")
+		r := e.reserve("w", count, order, cursor, "", queues...)
 		replies, more, cursor = append(replies, r.jids), r.wait == 0, r.cursor
 	}
 	return replies
