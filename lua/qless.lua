@@ -20281,6 +20281,27 @@ local function are_all(ended)
   end
   return count == call('scard', key)
 end
+local function remove(ended, is_free)
+  if is_free then
+    local problem = seldom1('free', jid, false)
+    if problem then
+      do
+        call('del', prefix .. 'x:none')
+      end
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  for _, other in ipairs(ended) do
+    do
+      local jid, other = jid, other
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+    end
+  end
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -20306,56 +20327,21 @@ if action == 'on' then
       seldom1('watch', jid, job_ended)
     end
   end
-elseif action == 'off' and ARGV[4] == 'all' then
+elseif action == 'fewer' then
   do
-    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
+    local key = prefix .. 'j:' .. jid .. '-dependencies'
+    local left = math.max(0, call('scard', key) - 1000)
+    remove(call('srandmember', key, 1000), left == 0)
+    return left
   end
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true)
 elseif action == 'off' then
   local ended = {}
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  do
-    local ended, is_free = ended, #ended > 0 and are_all(ended)
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
-  end
+  remove(ended, #ended > 0 and are_all(ended))
 else
   do
     local area, message = 'Depends', 'Argument "command" must be "on" or "off"'
