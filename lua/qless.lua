@@ -13321,10 +13321,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -14198,7 +14199,10 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    jobs[jid] = jobs[jid] or read_job_to_cancel(jid)
+    jobs[jid] = jobs[jid] or read_job_to_cancel(jid, 1000000000)
+    if #jobs[jid].dependencies > 1000000000 then
+      return
+    end
   end
   return jobs
 end
@@ -14208,6 +14212,9 @@ do
   end
 end
 local jobs, jids = read_jobs(), {}
+if not jobs then
+  return jids
+end
 local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
@@ -14422,10 +14429,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -15579,10 +15587,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 local left_out = {}
@@ -16908,10 +16917,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 local left_out = {}
@@ -18198,6 +18208,13 @@ local function cancel_job(jid, job, how, count)
     seldom1('canceled_with_options', jid, job[6], how or 'canceled')
   end
 end
+local function unlink_some(jid)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000000000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
+end
 local function dependents_of_all(jids)
   local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
@@ -18230,23 +18247,16 @@ local function dependents_first(jids, dependents)
   return order
 end
 local function read_first(jids)
-  local jobs, left = {}, 1000
+  local jobs, left = {}, 1000000000
   for i = 1, #jids do
-    local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
-    left = left - count
+    local job = read_job_to_cancel(jids[i], left)
+    left = left - #job.dependencies
     if left < 0 then
       break
     end
-    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+    jobs[i] = job
   end
   return jobs
-end
-local function unlink_some(jid)
-  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
-  for i = 1, #others do
-    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
-  end
-  link(jid, {'x:open'}, {})
 end
   local order = dependents_first(jids, dependents_of_all(jids))
   local some = seldom1('within_reach', order, 250)
@@ -63242,10 +63252,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -64086,6 +64097,31 @@ end
   if has_option(stored, 'u') then
     hand_back(stored)
   end
+elseif which == 'unlink_some' then
+local jid = ...
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000000000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
 end
 end
 local jid
@@ -64102,7 +64138,7 @@ do
   end
   jid = text
 end
-local job = read_job_to_cancel(jid)
+local job = read_job_to_cancel(jid, 1000000000)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
@@ -64130,6 +64166,10 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
+  end
+  if #job.dependencies > 1000000000 then
+    seldom1('unlink_some', jid)
+    return 'unlinked'
   end
   repeat
     local jid, job, how, count = jid, job
