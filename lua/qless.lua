@@ -56880,17 +56880,15 @@ end
   return forgotten and state == 'complete'
 end
 local releasable = math.huge
-local function groups_from(first)
-  local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
+local function some_groups(cursor, first)
+  local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100), {}
+  for _, group in ipairs(reply[2] or {}) do
+    if group >= first then
+      groups[#groups + 1] = group
+    end
+  end
   table.sort(groups)
-  for i = 1, #groups do
-    local list = groups[i] < first and before or after
-    list[#list + 1] = groups[i]
-  end
-  for i = 1, #before do
-    after[#after + 1] = before[i]
-  end
-  return after
+  return groups, reply[1] or '0'
 end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
@@ -56906,32 +56904,36 @@ local function tell_group(group, from, limit)
   return told, #jids
 end
 local function sweep_failures()
-  local at = try('hmget', prefix .. 'x:sweep', 'group', 'from')
-  local first, from, left, done = at[1] or '', finite(at[2], 0), 100, 0
+  local sweep, left, done = prefix .. 'x:sweep', 100, 0
+  local at = try('hmget', sweep, 'cursor', 'group', 'from')
+  local cursor, first, from = at[1] or '0', at[2] or '', finite(at[3], 0)
   local _, keep
   do
     local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
       'jobs-failed-history-count')
     _, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
-  local groups = groups_from(first)
   if keep and keep.seconds >= 0 then
     done = seldom1('clear_list', keep.seconds)
   end
-  for i = 1, #groups do
-    local group = groups[i]
-    if group ~= first then
-      from = 0
+  repeat
+    local groups, next_cursor = some_groups(cursor, first)
+    for i = 1, #groups do
+      local group = groups[i]
+      if group ~= first then
+        from = 0
+      end
+      local cleared = keep and seldom1('clear_group', group, keep, left) or 0
+      local told, looked = tell_group(group, from, left)
+      done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+      if left <= 0 or told >= 250 then
+        try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+        return done
+      end
     end
-    local cleared = keep and seldom1('clear_group', group, keep, left) or 0
-    local told, looked = tell_group(group, from, left)
-    done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or told >= 250 then
-      try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
-      return done
-    end
-  end
-  try('hdel', prefix .. 'x:sweep', 'group', 'from')
+    cursor, first, from = next_cursor, '', 0
+  until cursor == '0'
+  try('hdel', sweep, 'cursor', 'group', 'from')
   return done
 end
 local room = 100
