@@ -152,10 +152,16 @@ func callError(jid string, err error, withdrawn bool, what string) error {
 		Withdrawn: withdrawn, Err: err}
 }
 
+// stateUnlinked is what the script says of a job that it has to be asked to withdraw again.
+const stateUnlinked State = "unlinked"
+
 // Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and
 // the error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
 // another worker gets it. A job that other jobs depend on is [ErrHasDependents], one that does not
 // exist [ErrNotFound]. [Client.Cancel] cancels running and failed jobs too.
+//
+// A script takes at most 1,000 dependencies from a job that waits for others; then Withdraw runs it
+// again. If that fails, the job waits for fewer others, and for ever: withdraw or cancel it again.
 func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	const op = "withdraw"
 	if err := checkJobName(op, jid); err != nil {
@@ -173,6 +179,8 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 		return unexpected(op, reply)
 	}
 	switch State(state) {
+	case stateUnlinked:
+		return c.Withdraw(ctx, jid)
 	case StateRunning:
 		return &Error{Op: op, Code: CodeRunning, JID: jid, Message: "the job is running"}
 	case StateComplete, StateFailed:

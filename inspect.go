@@ -275,21 +275,26 @@ const maxTogether = 500
 // them: otherwise the error is [ErrHasDependents] and nothing is changed. If there are more than
 // 20,000 dependencies among several jobs, it is [ErrInvalid]: cancel the dependents first.
 //
-// A script cancels at most 250 jobs, and fewer failed ones if it has to look for them in long groups;
-// then Cancel runs it again. If that fails, because the connection breaks or a job has come that
-// depends on one of the others, those before are canceled. None of the others waits for one of them,
-// but one that waited for more than 1,000 jobs may wait for fewer, and for ever: cancel it again.
+// A script cancels at most 250 jobs, fewer failed ones if it has to look for them in long groups,
+// and takes at most 1,000 dependencies from jobs; then Cancel runs it again. If that fails, because
+// the connection breaks or a job has come that depends on one of the others, those before are
+// canceled. None of the others waits for one of them, but one that waited for more than 1,000 jobs
+// may wait for fewer, and for ever: cancel it again.
 func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 	const op = "cancel"
 	jids = unique(jids)
-	if len(jids) < 2 {
-		return c.runOnJobs(ctx, op, jids)
-	}
 	if len(jids) > maxTogether {
 		return invalid(op, "", "%d jobs are more than %d: use Bulk.Cancel", len(jids), maxTogether)
 	}
 	if err := checkNames(op, "jid", jids); err != nil {
 		return err
+	}
+	if len(jids) == 1 {
+		reply, err := c.run(ctx, op, jids[0], jids[0])
+		if err != nil || len(items(reply)) == 1 {
+			return err
+		}
+		// The job waits for too many others to be canceled by one script, which has left it.
 	}
 	err := c.runRests(ctx, &BulkResult{}, "change", jids, op, "all")
 	var own *Error
@@ -303,10 +308,7 @@ func (c *Client) Cancel(ctx context.Context, jids ...string) error {
 // them is not running, the error is [ErrNotRunning] or [ErrNotFound] and nothing is changed. No jid
 // at all, or more than 500, is [ErrInvalid].
 func (c *Client) Timeout(ctx context.Context, jids ...string) error {
-	return c.runOnJobs(ctx, "timeout", jids)
-}
-
-func (c *Client) runOnJobs(ctx context.Context, op string, jids []string) error {
+	const op = "timeout"
 	if err := checkNames(op, "jid", jids); err != nil {
 		return err
 	}

@@ -571,12 +571,23 @@ func (j *Job) Undepend(ctx context.Context, jids ...string) error {
 
 // UndependAll removes all dependencies of a job that waits for others, so that it can be popped. If
 // the job is in another state, the error is [ErrNotDepending].
+//
+// A script removes at most 1,000; then UndependAll runs it again. If that fails, the job waits for
+// those that are left: call UndependAll again.
 func (j *Job) UndependAll(ctx context.Context) error {
 	if err := j.usable("depends"); err != nil {
 		return err
 	}
-	_, err := j.client.run(ctx, "depends", j.JID, j.JID, "off", "all")
-	return err
+	for left := 1; left > 0; {
+		reply, err := j.client.run(ctx, "depends", j.JID, j.JID, "fewer")
+		if err != nil {
+			return err
+		}
+		if left, err = decodeInt("depends", reply); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (j *Job) changeDependencies(ctx context.Context, action string, jids []string) error {

@@ -18,9 +18,9 @@ const AllQueues = "*"
 //   - jobs that wait for a complete one which had more than 250 dependents, if the program that
 //     completed it ended before it had released them all: at most 250.
 //
-// For the second and the third, a call looks at about 100 failed jobs, and the next call goes on where it
-// stopped. Without anything to do, it costs the server 3 commands. It also looks at 100 tracked jobs,
-// and stops tracking those that are gone, which it does not count.
+// For the second and the third, a call looks at about 100 failed jobs, of at most 100 groups, and
+// the next call goes on where it stopped. Without anything to do, it costs the server 3 commands. It
+// also looks at 100 tracked jobs, and stops tracking those that are gone, which it does not count.
 //
 // Given names of queues, at most 1000, it also moves at most 100 of their jobs to where a pop would
 // find them, so that counts, states and lists are true for those who look: scheduled jobs that are

@@ -1,14 +1,14 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all)
--- Returns  1
+-- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which ends 1,000
+-- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers srem sscan time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard set sismember smembers srandmember srem sscan time zadd zcard
+--          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -17,6 +17,9 @@
 -- @include "lib/events.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
+
+-- How many dependencies 'fewer' ends at most.
+local MAX_REMOVED = 1000
 
 local jid = required('Job', 'jid', ARGV[2])
 local action = required('Depends', 'command', ARGV[3])
@@ -70,8 +73,18 @@ local function remove(ended, is_free)
   end
 end
 
+-- Ends some of the dependencies. Returns how many are left.
+local function remove_some()
+  local key = job_key(jid) .. '-dependencies'
+  local left = math.max(0, call('scard', key) - MAX_REMOVED)
+  remove(call('srandmember', key, MAX_REMOVED), left == 0)
+  return left
+end
+
 if action == 'on' then
   add()
+elseif action == 'fewer' then
+  return remove_some()
 elseif action == 'off' and ARGV[4] == 'all' then
   remove(call('smembers', job_key(jid) .. '-dependencies'), true)
 elseif action == 'off' then

@@ -13892,10 +13892,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -14791,7 +14792,10 @@ local function read_jobs()
   local jobs = {}
   for i = 2, #ARGV do
     local jid = ARGV[i]
-    jobs[jid] = jobs[jid] or read_job_to_cancel(jid)
+    jobs[jid] = jobs[jid] or read_job_to_cancel(jid, 1000000000)
+    if #jobs[jid].dependencies > 1000000000 then
+      return
+    end
   end
   return jobs
 end
@@ -14801,6 +14805,9 @@ do
   end
 end
 local jobs, jids = read_jobs(), {}
+if not jobs then
+  return jids
+end
 local gone = {false, false, false, false, false, false, dependencies = {}}
 for i = 2, #ARGV do
   local jid = ARGV[i]
@@ -15017,10 +15024,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -16198,10 +16206,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 local left_out = {}
@@ -17551,10 +17560,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 local left_out = {}
@@ -18863,6 +18873,13 @@ local function cancel_job(jid, job, how, count)
     seldom1('canceled_with_options', jid, job[6], how or 'canceled')
   end
 end
+local function unlink_some(jid)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000000000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
+end
 local function dependents_of_all(jids)
   local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
@@ -18895,23 +18912,16 @@ local function dependents_first(jids, dependents)
   return order
 end
 local function read_first(jids)
-  local jobs, left = {}, 1000
+  local jobs, left = {}, 1000000000
   for i = 1, #jids do
-    local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
-    left = left - count
+    local job = read_job_to_cancel(jids[i], left)
+    left = left - #job.dependencies
     if left < 0 then
       break
     end
-    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+    jobs[i] = job
   end
   return jobs
-end
-local function unlink_some(jid)
-  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
-  for i = 1, #others do
-    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
-  end
-  link(jid, {'x:open'}, {})
 end
   local order = dependents_first(jids, dependents_of_all(jids))
   local some = seldom1('within_reach', order, 250)
@@ -20995,6 +21005,27 @@ local function are_all(ended)
   end
   return count == call('scard', key)
 end
+local function remove(ended, is_free)
+  if is_free then
+    local problem = seldom1('free', jid, false)
+    if problem then
+      do
+        call('del', prefix .. 'x:none')
+      end
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  for _, other in ipairs(ended) do
+    do
+      local jid, other = jid, other
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+    end
+  end
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -21020,56 +21051,21 @@ if action == 'on' then
       seldom1('watch', jid, job_ended)
     end
   end
-elseif action == 'off' and ARGV[4] == 'all' then
+elseif action == 'fewer' then
   do
-    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
+    local key = prefix .. 'j:' .. jid .. '-dependencies'
+    local left = math.max(0, call('scard', key) - 1000)
+    remove(call('srandmember', key, 1000), left == 0)
+    return left
   end
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true)
 elseif action == 'off' then
   local ended = {}
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  do
-    local ended, is_free = ended, #ended > 0 and are_all(ended)
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
-  end
+  remove(ended, #ended > 0 and are_all(ended))
 else
   do
     local area, message = 'Depends', 'Argument "command" must be "on" or "off"'
@@ -58538,58 +58534,60 @@ end
 local dropped = 0
 local made_last = 0
 local releasable = math.huge
-local function groups_from(first)
-  local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
+local function some_groups(cursor, first)
+  local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100), {}
+  for _, group in ipairs(reply[2] or {}) do
+    if group >= first then
+      groups[#groups + 1] = group
+    end
+  end
   table.sort(groups)
-  for i = 1, #groups do
-    local list = groups[i] < first and before or after
-    list[#list + 1] = groups[i]
-  end
-  for i = 1, #before do
-    after[#after + 1] = before[i]
-  end
-  return after
+  return groups, reply[1] or '0'
 end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
+    if tellable <= 0 then
+      return told, i - 1
+    end
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_all', {jids[i]}, '0', job_ended, true)
-    end
-    if tellable <= 0 then
-      return told, i
     end
   end
   return told, #jids
 end
 local function sweep_failures()
-  local at = try('hmget', prefix .. 'x:sweep', 'group', 'from')
-  local first, from, left, done = at[1] or '', finite(at[2], 0), 100, 0
+  local sweep, left, done = prefix .. 'x:sweep', 100, 0
+  local at = try('hmget', sweep, 'cursor', 'group', 'from')
+  local cursor, first, from = at[1] or '0', at[2] or '', finite(at[3], 0)
   local _, keep
   do
     local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
       'jobs-failed-history-count')
     _, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
-  local groups = groups_from(first)
   if keep and keep.seconds >= 0 then
     done = seldom1('clear_list', keep.seconds)
   end
-  for i = 1, #groups do
-    local group = groups[i]
-    if group ~= first then
-      from = 0
+  repeat
+    local groups, next_cursor = some_groups(cursor, first)
+    for i = 1, #groups do
+      local group = groups[i]
+      if group ~= first then
+        from = 0
+      end
+      local cleared = keep and seldom1('clear_group', group, keep, left) or 0
+      local told, looked = tell_group(group, from, left)
+      done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+      if left <= 0 or tellable <= 0 then
+        try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+        return done
+      end
     end
-    local cleared = keep and seldom1('clear_group', group, keep, left) or 0
-    local told, looked = tell_group(group, from, left)
-    done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or tellable <= 0 then
-      try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
-      return done
-    end
-  end
-  try('hdel', prefix .. 'x:sweep', 'group', 'from')
+    cursor, first, from = next_cursor, '', 0
+  until cursor == '0'
+  try('hdel', sweep, 'cursor', 'group', 'from')
   return done
 end
 local room = 100
@@ -64951,10 +64949,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 seldom1 = function(which, ...)
@@ -65817,6 +65816,31 @@ end
   if has_option(stored, 'u') then
     hand_back(stored)
   end
+elseif which == 'unlink_some' then
+local jid = ...
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000000000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
 end
 end
 local jid
@@ -65833,7 +65857,7 @@ do
   end
   jid = text
 end
-local job = read_job_to_cancel(jid)
+local job = read_job_to_cancel(jid, 1000000000)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
@@ -65861,6 +65885,10 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
+  end
+  if #job.dependencies > 1000000000 then
+    seldom1('unlink_some', jid)
+    return 'unlinked'
   end
   repeat
     local jid, job, how, count = jid, job

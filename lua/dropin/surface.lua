@@ -10,6 +10,9 @@ local EMPTY_LIST = '{}'
 -- Messages are marked only if a worker is woken.
 local ALWAYS_MARKED = 0
 
+-- A job is canceled by one call, however many others it waits for.
+local MAX_UNLINKED = 1000000000
+
 -- Publishes a message if somebody subscribes to its channel: a subscriber to a pattern of channels
 -- would not expect it.
 local function publish_if_heard(channel, message)

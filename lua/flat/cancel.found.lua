@@ -134,10 +134,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 

@@ -145,10 +145,11 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 
@@ -192,6 +193,7 @@ local function read_cancelable(jid, among, n)
     return job
   end
 end
+
 
 
 
@@ -1466,6 +1468,13 @@ local function cancel_job(jid, job, how, count)
     seldom1('canceled_with_options', jid, job[6], how or 'canceled')
   end
 end
+local function unlink_some(jid)
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
+end
 local function dependents_of_all(jids)
   local among, dependents, count = {}, {}, 0
   for i = 1, #jids do
@@ -1500,21 +1509,14 @@ end
 local function read_first(jids)
   local jobs, left = {}, 1000
   for i = 1, #jids do
-    local count = call('scard', prefix .. 'j:' .. jids[i] .. '-dependencies')
-    left = left - count
+    local job = read_job_to_cancel(jids[i], left)
+    left = left - #job.dependencies
     if left < 0 then
       break
     end
-    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+    jobs[i] = job
   end
   return jobs
-end
-local function unlink_some(jid)
-  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
-  for i = 1, #others do
-    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
-  end
-  link(jid, {'x:open'}, {})
 end
   local order = dependents_first(jids, dependents_of_all(jids))
   local some = seldom1('within_reach', order, 250)

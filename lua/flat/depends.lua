@@ -1,14 +1,14 @@
 -- depends: adds or removes dependencies of a job, which must have some.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all)
--- Returns  1
+-- ARGV     NOW, jid, 'on' or 'off', jid... ('off', 'all' ends them all); or 'fewer', which ends 1,000
+-- Returns  1; of 'fewer', how many are left
 -- Errors   Depends() when the job's state is not depends, or a jid is none
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers srem sscan time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard set sismember smembers srandmember srem sscan time zadd zcard
+--          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -1425,6 +1425,27 @@ local function are_all(ended)
   end
   return count == call('scard', key)
 end
+local function remove(ended, is_free)
+  if is_free then
+    local problem = seldom1('free', jid, false)
+    if problem then
+      do
+        call('del', prefix .. 'x:none')
+      end
+      do
+        local area, message = 'Depends', problem
+        error(area .. '(): ' .. message)
+      end
+    end
+  end
+  for _, other in ipairs(ended) do
+    do
+      local jid, other = jid, other
+      try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+      try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+    end
+  end
+end
 if action == 'on' then
   do
     local others, problem = seldom1('needed', jid, seldom1('check_dependencies', 'Depends', ARGV, 4), 4, {})
@@ -1450,56 +1471,21 @@ if action == 'on' then
       seldom1('watch', jid, job_ended)
     end
   end
-elseif action == 'off' and ARGV[4] == 'all' then
+elseif action == 'fewer' then
   do
-    local ended, is_free = call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
+    local key = prefix .. 'j:' .. jid .. '-dependencies'
+    local left = math.max(0, call('scard', key) - 1000)
+    remove(call('srandmember', key, 1000), left == 0)
+    return left
   end
+elseif action == 'off' and ARGV[4] == 'all' then
+  remove(call('smembers', prefix .. 'j:' .. jid .. '-dependencies'), true)
 elseif action == 'off' then
   local ended = {}
   for i = 4, #ARGV do
     ended[i - 3] = ARGV[i]
   end
-  do
-    local ended, is_free = ended, #ended > 0 and are_all(ended)
-    if is_free then
-      local problem = seldom1('free', jid, false)
-      if problem then
-        do
-          call('del', prefix .. 'x:none')
-        end
-        do
-          local area, message = 'Depends', problem
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
-    for _, other in ipairs(ended) do
-      do
-        local jid, other = jid, other
-        try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-      end
-    end
-  end
+  remove(ended, #ended > 0 and are_all(ended))
 else
   do
     local area, message = 'Depends', 'Argument "command" must be "on" or "off"'

@@ -10,17 +10,18 @@
 -- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
---          are to be released; it ends at most 100 lives, looks at 100 failed and 100 tracked jobs,
---          fewer failed ones if hundreds wait for them, and releases 250. 3 more for each queue, '*'
---          3 more; it moves at most 100 jobs of queues
+--          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
+--          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
+--          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
 --          lrem ltrim publish rpush sadd scard set sismember smembers spop srem sscan time zadd
 --          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
--- The hash x:sweep has the group, and the place in it, where the next sweep looks at failed jobs, and
--- how many known queues, and tracked jobs, come before those that it looks at.
+-- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
+-- where the next sweep looks at failed jobs, and how many known queues, and tracked jobs, come before
+-- those that it looks at.
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -534,58 +535,60 @@ local releasable = math.huge
 
 
 
-local function groups_from(first)
-  local groups, after, before = try('smembers', prefix .. 'failures'), {}, {}
+local function some_groups(cursor, first)
+  local reply, groups = try('sscan', prefix .. 'failures', cursor, 'COUNT', 100), {}
+  for _, group in ipairs(reply[2] or {}) do
+    if group >= first then
+      groups[#groups + 1] = group
+    end
+  end
   table.sort(groups)
-  for i = 1, #groups do
-    local list = groups[i] < first and before or after
-    list[#list + 1] = groups[i]
-  end
-  for i = 1, #before do
-    after[#after + 1] = before[i]
-  end
-  return after
+  return groups, reply[1] or '0'
 end
 local function tell_group(group, from, limit)
   local jids, told = try('lrange', prefix .. 'f:' .. group, from, from + limit - 1), 0
   for i = 1, #jids do
+    if tellable <= 0 then
+      return told, i - 1
+    end
     local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'x:o')
     if job[1] == 'failed' and job[2] and seldom1('has_option', job[2], 'd') then
       told = told + seldom1('tell_all', {jids[i]}, '0', job_ended, true)
-    end
-    if tellable <= 0 then
-      return told, i
     end
   end
   return told, #jids
 end
 local function sweep_failures()
-  local at = try('hmget', prefix .. 'x:sweep', 'group', 'from')
-  local first, from, left, done = at[1] or '', finite(at[2], 0), 100, 0
+  local sweep, left, done = prefix .. 'x:sweep', 100, 0
+  local at = try('hmget', sweep, 'cursor', 'group', 'from')
+  local cursor, first, from = at[1] or '0', at[2] or '', finite(at[3], 0)
   local _, keep
   do
     local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
       'jobs-failed-history-count')
     _, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
   end
-  local groups = groups_from(first)
   if keep and keep.seconds >= 0 then
     done = seldom1('clear_list', keep.seconds)
   end
-  for i = 1, #groups do
-    local group = groups[i]
-    if group ~= first then
-      from = 0
+  repeat
+    local groups, next_cursor = some_groups(cursor, first)
+    for i = 1, #groups do
+      local group = groups[i]
+      if group ~= first then
+        from = 0
+      end
+      local cleared = keep and seldom1('clear_group', group, keep, left) or 0
+      local told, looked = tell_group(group, from, left)
+      done, left = done + cleared + told, left - math.max(cleared, looked, 1)
+      if left <= 0 or tellable <= 0 then
+        try('hset', sweep, 'cursor', cursor, 'group', group, 'from', from + looked)
+        return done
+      end
     end
-    local cleared = keep and seldom1('clear_group', group, keep, left) or 0
-    local told, looked = tell_group(group, from, left)
-    done, left = done + cleared + told, left - math.max(cleared, looked, 1)
-    if left <= 0 or tellable <= 0 then
-      try('hset', prefix .. 'x:sweep', 'group', group, 'from', from + looked)
-      return done
-    end
-  end
-  try('hdel', prefix .. 'x:sweep', 'group', 'from')
+    cursor, first, from = next_cursor, '', 0
+  until cursor == '0'
+  try('hdel', sweep, 'cursor', 'group', 'from')
   return done
 end
 local room = 100

@@ -3,14 +3,15 @@
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, jid
 -- Returns  the state that the job was in: it was left as it is if that is running, complete or
---          failed. Nil if there is no such job
+--          failed. "unlinked" if it waited for more than 1,000 others: now it waits for fewer, and
+--          for ever, and the caller asks again. Nil if there is no such job
 -- Errors   Job(); Cancel() when another job depends on it
 -- Cost     1 command, or those of cancel
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
---          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
---          zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
+--          time zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -74,12 +75,15 @@ local function outsider(jids, among)
     end
   end
 end
-local function read_job_to_cancel(jid, dependencies)
+local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
+
+
 seldom1 = function(which, ...)
 if which == 'wake' then
 local queue = ...
@@ -940,6 +944,31 @@ end
   if has_option(stored, 'u') then
     hand_back(stored)
   end
+elseif which == 'unlink_some' then
+local jid = ...
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
+    end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
+      end
+      return {key = key, member = member, err = reply.err}
+    end
+  end
+end
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
+  end
+  link(jid, {'x:open'}, {})
 end
 end
 
@@ -957,7 +986,7 @@ do
   end
   jid = text
 end
-local job = read_job_to_cancel(jid)
+local job = read_job_to_cancel(jid, 1000)
 local state = job[1]
 if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' then
   do
@@ -985,6 +1014,10 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
     if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
       error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
     end
+  end
+  if #job.dependencies > 1000 then
+    seldom1('unlink_some', jid)
+    return 'unlinked'
   end
   repeat
     local jid, job, how, count = jid, job

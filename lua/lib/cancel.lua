@@ -48,11 +48,12 @@ local function check_dependents(jid, among, n)
 end
 
 -- Reads what cancel_job needs. The first field is the state, which is false if there is no such
--- job. A caller may know which jobs it waits for.
-local function read_job_to_cancel(jid, dependencies)
+-- job. Of the jobs that it waits for, all are read, or one more than a number if there is one.
+local function read_job_to_cancel(jid, most)
   local key = job_key(jid)
   local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  job.dependencies = dependencies or call('smembers', key .. '-dependencies')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
 end
 

@@ -2,18 +2,15 @@
 -- are too many for one call, the caller names the others again. Those on which others depend come
 -- last, so that no job ever waits for one that is gone.
 
--- @include "lib/base.lua"
 -- @include "lib/cancel.lua"
 -- @include "lib/check.lua"
--- @include "lib/deps.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/surface.lua"
+-- @include "lib/unlink.lua"
 
 -- How many jobs a call cancels at most.
 local MAX_CANCELED = 250
-
--- How many dependencies a call removes at most.
-local MAX_UNLINKED = 1000
 
 -- How many dependents of all jobs a call looks at.
 local MAX_DEPENDENTS = 20000
@@ -58,24 +55,14 @@ end
 local function read_first(jids) -- cold
   local jobs, left = {}, MAX_UNLINKED
   for i = 1, #jids do
-    local count = call('scard', job_key(jids[i]) .. '-dependencies')
-    left = left - count
+    local job = read_job_to_cancel(jids[i], left)
+    left = left - #job.dependencies
     if left < 0 then
       break
     end
-    jobs[i] = read_job_to_cancel(jids[i], count == 0 and none)
+    jobs[i] = job
   end
   return jobs
-end
-
--- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
--- nobody goes on to cancel it.
-local function unlink_some(jid) -- cold
-  local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
-  for i = 1, #others do
-    try('srem', job_key(others[i]) .. '-dependents', jid)
-  end
-  link(jid, {OPEN}, {})
 end
 
 -- Cancels jobs, each of which is named once. Returns how many, and the jids that are left for the

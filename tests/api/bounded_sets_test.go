@@ -53,6 +53,67 @@ func TestManyFailureGroupsAreReadInSteps(t *testing.T) {
 	}
 }
 
+// sweepsOf sweeps a number of times, requires that each is short, and returns how often each failure
+// group was looked at.
+func (e *env) sweepsOf(times int) map[string]int {
+	e.t.Helper()
+	looked := map[string]int{}
+	for range times {
+		for _, script := range e.scriptsOf(func() { require.NoError(e.t, errOf(e.Sweep(e.t.Context()))) }) {
+			require.LessOrEqual(e.t, len(script), 100*2+30)
+			require.LessOrEqual(e.t, membersRead(e.t, script, 1_000_000), 500+1000) // who is told
+			for _, command := range script {
+				if group, found := strings.CutPrefix(command.Words[1], "ql:f:"); found {
+					looked[group]++
+				}
+			}
+		}
+	}
+	return looked
+}
+
+// Groups that come and go meanwhile do not hide those that stay.
+func TestASweepLooksAtSomeOfManyFailureGroups(t *testing.T) {
+	const groups = 3000
+	e, ctx := newEnv(t), t.Context()
+	stay, come := numbered("stays-", groups), 0
+	e.pipe(groups, func(p redis.Pipeliner, i int) {
+		p.SAdd(ctx, "ql:failures", stay[i])
+		p.LPush(ctx, "ql:f:"+stay[i], "j")
+	})
+	looked := map[string]int{}
+	for range 2*groups/100 + 20 {
+		e.pipe(20, func(p redis.Pipeliner, i int) {
+			p.SRem(ctx, "ql:failures", fmt.Sprint("comes-", come-100))
+			p.SAdd(ctx, "ql:failures", fmt.Sprint("comes-", come))
+			come++
+		})
+		for group, times := range e.sweepsOf(1) {
+			looked[group] += times
+		}
+	}
+	for _, group := range stay {
+		require.Positive(t, looked[group], group)
+		require.LessOrEqual(t, looked[group], 8, "none is looked at again and again")
+	}
+}
+
+// A sweep that stops in the middle of a long group among others goes on there.
+func TestASweepGoesOnInALongFailureGroup(t *testing.T) {
+	e := newEnv(t)
+	names := append(numbered("group-", 300), "long")
+	for _, name := range names[:300] {
+		e.failGroup(1, name)
+	}
+	e.put("q", qless.OnFailureRun, qless.DependsOn(e.put("base", qless.JID("long-000000"))))
+	e.failGroup(250, "long") // of which that one is the oldest
+	looked := e.sweepsOf(3 + 3 + 2)
+	for _, name := range names {
+		require.Positive(t, looked[name], name)
+	}
+	require.Equal(t, 1, e.counts("q").Waiting)
+}
+
 func TestManyLimitsAreReadInSteps(t *testing.T) {
 	e := newEnv(t)
 	var want []qless.NamedLimit

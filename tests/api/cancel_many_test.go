@@ -267,6 +267,65 @@ func make1000() []qless.JobSpec {
 	return specs
 }
 
+// singleCancelers are the ways in which Go cancels a single job that waits for others.
+var singleCancelers = map[string]func(ctx context.Context, client *qless.Client, jid string) error{
+	"cancel": func(ctx context.Context, client *qless.Client, jid string) error {
+		return client.Cancel(ctx, jid)
+	},
+	"withdraw": func(ctx context.Context, client *qless.Client, jid string) error {
+		return client.Withdraw(ctx, jid)
+	},
+}
+
+func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
+	for what, cancel := range singleCancelers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			job := e.dependOnMany()
+			e.put("q", qless.JID("dependent"), qless.DependsOn(job.JID))
+			before := e.dump()
+			refused := requireCode(t, qless.ErrHasDependents, cancel(t.Context(), e.Client, job.JID))
+			require.Equal(t, job.JID, refused.JID)
+			require.Equal(t, before, e.dump())
+			require.NoError(t, e.Cancel(t.Context(), "dependent"))
+
+			scripts := e.scriptsOf(func() { require.NoError(t, cancel(t.Context(), e.Client, job.JID)) })
+			require.Greater(t, len(scripts), manyDependencies/1000)
+			for _, script := range scripts {
+				require.LessOrEqual(t, len(script), 1000+30)
+				require.LessOrEqual(t, membersRead(t, script, manyDependencies), 1000+20)
+			}
+			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
+			require.Equal(t, qless.QueueCounts{Name: "q"}, e.counts("q"))
+			requireCode(t, qless.ErrNotFound, errOf(e.Job(t.Context(), job.JID)))
+		})
+	}
+}
+
+// The job waits for ever, so that it does not run, until somebody goes on to cancel it.
+func TestACancelOfAJobThatWaitsForManyBreaks(t *testing.T) {
+	for what, cancel := range singleCancelers {
+		t.Run(what, func(t *testing.T) {
+			e := newEnv(t)
+			job := e.dependOnMany()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+				if call.Command != "cancel" { // which has changed nothing
+					stop()
+				}
+			}))
+			requireCode(t, qless.ErrUnavailable, cancel(ctx, client, job.JID))
+			require.NoError(t, job.Refresh(t.Context()))
+			require.Equal(t, qless.StateDepends, job.State)
+			require.Len(t, job.Dependencies, manyDependencies-1000+1)
+			require.Contains(t, job.Dependencies, "x:open")
+			require.NoError(t, cancel(t.Context(), e.Client, job.JID))
+			require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
+		})
+	}
+}
+
 func TestManyWorkersAreDeregisteredInSteps(t *testing.T) {
 	e := newEnv(t)
 	names := make([]string, 1200)

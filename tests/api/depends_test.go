@@ -1,9 +1,12 @@
 package api
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -106,6 +109,70 @@ func TestUndependAllFreesAJob(t *testing.T) {
 	require.NoError(t, e.job("j").UndependAll(t.Context()))
 	require.Equal(t, "j", e.pop("q").JID, "at once, without its delay")
 	require.Empty(t, e.job("a").Dependents)
+}
+
+// manyDependencies is how many jobs dependOnMany has a job wait for: of a thousand in a step, more
+// than one step ends.
+const manyDependencies = 2500
+
+// dependOnMany puts a job that waits for many others, of which only the first is there.
+func (e *env) dependOnMany() *qless.Job {
+	e.t.Helper()
+	jid := e.put("q", qless.DependsOn(e.put("others", qless.JID("other-0"))))
+	e.pipe(manyDependencies, func(p redis.Pipeliner, i int) {
+		other := fmt.Sprint("other-", i)
+		p.SAdd(e.t.Context(), "ql:j:"+jid+"-dependencies", other)
+		p.SAdd(e.t.Context(), "ql:j:"+other+"-dependents", jid)
+	})
+	return e.job(jid)
+}
+
+// requireDependsOn requires that a job waits for some number of those, and that these know.
+func (e *env) requireDependsOn(count int, jid string) {
+	e.t.Helper()
+	job := e.job(jid)
+	require.Equal(e.t, qless.StateDepends, job.State)
+	require.Len(e.t, job.Dependencies, count)
+	require.Len(e.t, e.rdb.Keys(e.t.Context(), "ql:j:other-*-dependents").Val(), count)
+	require.Empty(e.t, e.pops("q", 1))
+}
+
+func TestUndependAllOfManyGoesInSteps(t *testing.T) {
+	e := newEnv(t)
+	job := e.dependOnMany()
+	for _, script := range e.scriptsOf(func() { require.NoError(t, job.UndependAll(t.Context())) }) {
+		require.LessOrEqual(t, len(script), 1000*2+20)
+		require.LessOrEqual(t, membersRead(t, script, manyDependencies), 1000)
+	}
+	require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
+	require.Equal(t, job.JID, e.pop("q").JID)
+}
+
+// The job waits for fewer others, and is released as ever.
+func TestAnUndependAllThatBreaksIsCalledAgain(t *testing.T) {
+	e := newEnv(t)
+	job := e.dependOnMany()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	client := e.client(e.rdb, qless.WithObserver(func(_ context.Context, call qless.Call) {
+		if call.Command == "depends" {
+			cancel()
+		}
+	}))
+	broken, err := client.Job(ctx, job.JID)
+	require.NoError(t, err)
+	requireCode(t, qless.ErrUnavailable, broken.UndependAll(ctx))
+	e.requireDependsOn(manyDependencies-1000, job.JID)
+
+	// The last ones are ended only if the job can be moved.
+	work := "ql:q:q-work"
+	require.NoError(t, e.rdb.Set(t.Context(), work, "damaged", 0).Err())
+	requireCode(t, qless.ErrServer, job.UndependAll(t.Context()))
+	require.NoError(t, e.rdb.Del(t.Context(), work).Err())
+	e.requireDependsOn(manyDependencies-2000, job.JID)
+
+	require.NoError(t, job.UndependAll(t.Context()))
+	require.Equal(t, job.JID, e.pop("q").JID)
 }
 
 func TestAJobCalledAllIsADependencyLikeAnother(t *testing.T) {

@@ -69,6 +69,7 @@ var refusals = []refusal{
 	{"depends|child|over|parent", `Depends(): Argument "command" must be "on" or "off"`, nil},
 	{"depends|unknown|on|parent", `Depends(): Job unknown not in the depends state: false`, qless.ErrNotFound},
 	{"depends|child|on|x-history", `Depends(): Arg "depends" names no job: x-history`, nil},
+	{"depends|unknown|fewer", `Depends(): Job unknown not in the depends state: false`, qless.ErrNotFound},
 	{"depends|waiting|on|parent", `Depends(): Job waiting not in the depends state: waiting`, qless.ErrNotDepending},
 
 	{"depart", `Depart(): Arg "worker" missing`, nil},

@@ -130,6 +130,7 @@ var commands = []string{
 	"depends|30|grandchild|on|waiting|in b",
 	"depends|30|waits for two|off|parent",
 	"depends|30|waits for two|off|all",
+	"depends|30|waits for two|fewer",
 	"depends|30|child|off|parent",
 	"priority|30|waiting|7",
 	"tag|30|add|waiting|green|blue",

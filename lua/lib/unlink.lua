@@ -1,0 +1,15 @@
+-- Jobs to be canceled that wait for too many others for one call.
+
+-- @include "lib/base.lua"
+-- @include "lib/deps.lua"
+-- @include "lib/surface.lua"
+
+-- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
+-- nobody goes on to cancel it.
+local function unlink_some(jid) -- cold
+  local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
+  for i = 1, #others do
+    try('srem', job_key(others[i]) .. '-dependents', jid)
+  end
+  link(jid, {OPEN}, {})
+end
