@@ -71,6 +71,14 @@ var pinned = []struct {
 		{Do: "Cancel", Worker: "a", JIDs: []string{"j2"}},
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}"},
 	}},
+	{"a job that is gone has its key, though the call puts it again", []step{
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "x for", TTL: ptr(time.Second)},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1, Tick: 2 * time.Second},
+		{Do: "ReplaceMany", Worker: "a", Many: []step{
+			{Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Unique: "y ", Replace: "due"},
+			{Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Unique: "x ", Replace: "due"},
+		}},
+	}},
 	{"a job whose lock ends now is stalled, and nothing else", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", LockTime: ptr(time.Hour)},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},

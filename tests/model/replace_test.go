@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -61,16 +62,19 @@ func drawReplaceMany(d *dice) step {
 }
 
 // predictReplaceMany expects what the same puts do one by one. Only those that have left a job as it
-// is, or replaced one, are named in the reply.
+// is, or replaced one, are named in the reply; the states of others are those before the call.
 func predictReplaceMany(m *queues, s step) outcome {
 	if m.putsTwice(s.Many) {
 		return refused(qless.CodeInvalid)
 	}
-	found := []any{}
+	found, before := []any{}, maps.Clone(m.jobs)
 	for i, one := range s.Many {
 		jid, isKnown := m.replaced(one), m.jobs[one.JID] != nil
 		reply := string(predictReplace(m, one))
 		if of, what, ok := strings.Cut(strings.Trim(reply, "[]"), " "); ok && !isKnown {
+			if before[of] == nil {
+				what = "" // it had the key for some time, and was gone
+			}
 			found = append(found, []any{i, of, what})
 		}
 		if j := m.jobs[jid]; j != nil && j.state == qless.StateWaiting {
