@@ -208,7 +208,10 @@ func TestMoveTakesAnEmptyIDToo(t *testing.T) {
 func TestStoppingDoesNotWaitForAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	server := testkit.Start(t, "--appendonly", "no")
-	rdb := server.Client(t)
+	options := testkit.Options(server.Addr())
+	options.ReadTimeout = time.Hour
+	rdb := redis.NewClient(options)
+	defer func() { _ = rdb.Close() }()
 	e := &env{Client: gearmonkey.NewClient(rdb), t: t, server: server, rdb: rdb}
 	worker := gearmonkey.NewWorker(e.Client, config())
 	worker.Accept("F", echo)
@@ -219,10 +222,8 @@ func TestStoppingDoesNotWaitForAServerThatHangs(t *testing.T) {
 	e.eventually(func() bool { return fmt.Sprint(e.cli("GET count:F")) == "1" })
 	server.Suspend()
 	defer server.Resume()
-	began := time.Now()
 	stop()
 	requireCode(t, gearmonkey.ErrUnavailable, receive(t, done, "the end of the worker"))
-	require.Less(t, time.Since(began), 9*time.Second, "go-redis waits for the answer for eleven")
 }
 
 // A job may come when the worker has stopped long ago.

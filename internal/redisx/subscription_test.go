@@ -205,7 +205,6 @@ func TestSubscribingEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	began := time.Now()
 	go func() {
 		_, err := subscribe(ctx, rdb, nil, "a")
 		done <- err
@@ -213,5 +212,4 @@ func TestSubscribingEndsWithTheContext(t *testing.T) {
 	testkit.Until(t, "the server is asked", func() bool { return proxy.Seen("subscribe") > 0 })
 	cancel()
 	require.ErrorIs(t, testkit.Soon(t, "the end of the subscription", done), context.Canceled)
-	require.Less(t, time.Since(began), 10*time.Second, "it did not wait for the confirmation")
 }
