@@ -152,7 +152,7 @@ func callError(jid string, err error, withdrawn bool, what string) error {
 		Withdrawn: withdrawn, Err: err}
 }
 
-// stateUnlinked is what the script says of a job that it has to be asked to withdraw again.
+// stateUnlinked is what scripts say of a job that they have to be asked to withdraw or end again.
 const stateUnlinked State = "unlinked"
 
 // Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and

@@ -38,6 +38,9 @@ type End struct {
 // there is no such job, [ErrNotFound]. It is sent once: after an [ErrUnavailable], an ErrFinished
 // may mean that the first call has ended the job.
 //
+// A script takes at most 1,000 dependencies from a job that waits for others; then End runs it again.
+// If that fails, the job waits for fewer others, and for ever: end it again, or cancel it.
+//
 // It is meant for programs whose callers, not workers, decide about a job. A [WithCodec] encodes
 // the result without knowing the job's klass.
 func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
@@ -47,6 +50,9 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 		return "", err
 	}
 	reply, err := c.runEnd(ctx, jid, args)
+	for err == nil && reply == string(stateUnlinked) {
+		reply, err = c.runEnd(ctx, jid, args)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -9,7 +9,9 @@
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
 --          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
---          that waited are still to be released or told, which sweep does. Nil if there is no such job
+--          that waited are still to be released or told, which sweep does. 'unlinked' if it waited
+--          for more than 1,000 others: now it waits for fewer, and for ever, and the caller asks
+--          again. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
@@ -29,6 +31,8 @@
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/rest.lua"
+-- @include "lib/surface.lua"
+-- @include "lib/unlink.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -113,6 +117,11 @@ local function end_now()
 end
 
 must_publish()
+if state == 'depends' and calls >= tries
+  and call('scard', key .. '-dependencies') > MAX_UNLINKED then
+  unlink_some(jid)
+  return 'unlinked'
+end
 releasable = RELEASED
 if calls >= tries then
   state = end_now()

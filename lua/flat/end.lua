@@ -9,7 +9,9 @@
 --          result   JSON
 -- Returns  the state of the job: 'complete', 'failed', or that in which it goes on; with '!' before
 --          it if the job had ended before, and was left as it is. 'complete+' or 'failed+' if jobs
---          that waited are still to be released or told, which sweep does. Nil if there is no such job
+--          that waited are still to be released or told, which sweep does. 'unlinked' if it waited
+--          for more than 1,000 others: now it waits for fewer, and for ever, and the caller asks
+--          again. Nil if there is no such job
 -- Errors   Job(), End()
 -- Cost     2 commands, and those of complete or fail, 2 for each job that it waits for, 2 if a worker
 --          has it; 3 more with tries
@@ -823,6 +825,103 @@ local function read_owned(area, item, worker)
     item.ended = seldom1('result_field', 'failed', job[8], item.result)
   end
 end
+
+local function give_up(item, worker, fields)
+  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
+  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
+  do
+    local jid, text = item.jid, item.history
+    if text then
+      seldom1('move_history', jid, text)
+    end
+  end
+  if item.grace then
+    call('hdel', item.key, 'grace')
+  end
+  if item.data ~= '' then
+    fields[#fields + 1] = 'data'
+    fields[#fields + 1] = item.data
+  end
+  call('hset', item.key, unpack(fields))
+  do
+    local queue = item.current
+    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+      seldom1('wake', queue)
+    end
+  end
+end
+local function fail(worker, item)
+  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
+  if problem then
+    return problem
+  end
+  local jid, group, message = item.jid, item.group, item.message
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = worker, group = group, message = message, })))
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+  local fields = {'state', 'failed', 'worker', '', 'expires', '',
+    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
+  if item.ended then
+    seldom1('add_result', item, fields)
+  end
+  give_up(item, worker, fields)
+  do
+    local queue, jid = item.current, jid
+    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  end
+  local cap, keep
+  do
+    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+      'jobs-failed-history-count')
+    cap, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+  end
+  do
+    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      seldom1('trim_history', key .. '-history', length, cap)
+    end
+  end
+  do
+    local queue = item.current
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  if item.stored then
+    job_ended(jid, item.stored, 'failed')
+  end
+  if keep then
+    seldom1('file_failure', jid, group, keep, item.stored)
+  end
+end
+
 seldom1 = function(which, ...)
 if which == 'split_options' then
 local text = ...
@@ -2388,102 +2487,32 @@ elseif which == 'add_result' then
 local item, fields = ...
   fields[#fields + 1] = 'x:result'
   fields[#fields + 1] = item.ended
-end
-end
-local function give_up(item, worker, fields)
-  try('zrem', prefix .. 'q:' .. item.current .. '-locks', item.jid)
-  try('zrem', prefix .. 'w:' .. worker .. ':jobs', item.jid)
-  do
-    local jid, text = item.jid, item.history
-    if text then
-      seldom1('move_history', jid, text)
+elseif which == 'unlink_some' then
+local jid = ...
+local function link(jid, others, added)
+  for i = 1, 2 * #others do
+    local other = others[math.ceil(i / 2)]
+    local key, member = prefix .. 'j:' .. other .. '-dependents', jid
+    if i % 2 == 0 then
+      key, member = prefix .. 'j:' .. jid .. '-dependencies', other
     end
-  end
-  if item.grace then
-    call('hdel', item.key, 'grace')
-  end
-  if item.data ~= '' then
-    fields[#fields + 1] = 'data'
-    fields[#fields + 1] = item.data
-  end
-  call('hset', item.key, unpack(fields))
-  do
-    local queue = item.current
-    if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-      seldom1('wake', queue)
-    end
-  end
-end
-local function fail(worker, item)
-  local problem = read_owned('Fail', item, worker) or add_failure(item.jid, item.group)
-  if problem then
-    return problem
-  end
-  local jid, group, message = item.jid, item.group, item.message
-  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = worker, group = group, message = message, })))
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
-  end
-  local fields = {'state', 'failed', 'worker', '', 'expires', '',
-    'failure', cjson.encode({group = group, message = message, when = (math.floor(now)), worker = worker})}
-  if item.ended then
-    seldom1('add_result', item, fields)
-  end
-  give_up(item, worker, fields)
-  do
-    local queue, jid = item.current, jid
-    try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-    try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-    try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  end
-  local cap, keep
-  do
-    local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
-      'jobs-failed-history-count')
-    cap, keep = finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
-  end
-  do
-    local key, text, cap = item.key, entry(now, '"failed"', cjson.encode({worker = worker, group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      seldom1('trim_history', key .. '-history', length, cap)
-    end
-  end
-  do
-    local queue = item.current
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
+    local reply = try('sadd', key, member)
+    if reply == 1 then
+      added[#added + 1] = {key, member}
+    elseif reply ~= 0 then
+      for j = 1, #added do
+        call('srem', added[j][1], added[j][2])
       end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
+      return {key = key, member = member, err = reply.err}
     end
   end
-  if item.stored then
-    job_ended(jid, item.stored, 'failed')
+end
+  local others = call('spop', prefix .. 'j:' .. jid .. '-dependencies', 1000)
+  for i = 1, #others do
+    try('srem', prefix .. 'j:' .. others[i] .. '-dependents', jid)
   end
-  if keep then
-    seldom1('file_failure', jid, group, keep, item.stored)
-  end
+  link(jid, {'x:open'}, {})
+end
 end
 
 local jid
@@ -2962,6 +2991,11 @@ do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
+end
+if state == 'depends' and calls >= tries
+  and call('scard', key .. '-dependencies') > 1000 then
+  seldom1('unlink_some', jid)
+  return 'unlinked'
 end
 releasable = 250
 if calls >= tries then

@@ -9,7 +9,7 @@ local EMPTY_LIST = '[]'
 -- 1 if all messages about jobs that are ready are marked, else 0.
 local ALWAYS_MARKED = 1
 
--- How many dependencies a call removes at most that cancels a job.
+-- How many dependencies a call removes at most that cancels or ends a job.
 local MAX_UNLINKED = 1000
 
 -- Publishes the name of a new queue.

@@ -1,11 +1,11 @@
--- Jobs to be canceled that wait for too many others for one call.
+-- Jobs to be canceled or ended that wait for too many others for one call.
 
 -- @include "lib/base.lua"
 -- @include "lib/deps.lua"
 -- @include "lib/surface.lua"
 
 -- Has a job wait for fewer others, and for one that is never complete: so that it does not run if
--- nobody goes on to cancel it.
+-- nobody goes on with it.
 local function unlink_some(jid) -- cold
   local others = call('spop', job_key(jid) .. '-dependencies', MAX_UNLINKED)
   for i = 1, #others do

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -302,9 +303,35 @@ func TestAJobThatWaitsForManyIsCanceledInSteps(t *testing.T) {
 	}
 }
 
-// The job waits for ever, so that it does not run, until somebody goes on to cancel it.
-func TestACancelOfAJobThatWaitsForManyBreaks(t *testing.T) {
-	for what, cancel := range singleCancelers {
+func TestAJobThatWaitsForManyIsEndedInSteps(t *testing.T) {
+	for _, state := range []qless.State{qless.StateComplete, qless.StateFailed} {
+		e := newEnv(t)
+		job, end := e.dependOnMany(), qless.End{State: state}
+		if state == qless.StateFailed {
+			end.Group = "g"
+		}
+		scripts := e.scriptsOf(func() {
+			ended, err := e.End(t.Context(), job.JID, end)
+			require.NoError(t, err)
+			require.Equal(t, state, ended)
+		})
+		require.Greater(t, len(scripts), manyDependencies/1000)
+		for _, script := range scripts {
+			require.LessOrEqual(t, len(script), 2*1000+40)
+			require.LessOrEqual(t, membersRead(t, script, 1000), 1000+20)
+		}
+		require.Empty(t, e.rdb.Keys(t.Context(), "ql:j:*-depend*").Val())
+		require.Equal(t, state, e.job(job.JID).State)
+	}
+}
+
+// The job waits for ever, so that it does not run, until somebody goes on.
+func TestACallForAJobThatWaitsForManyBreaks(t *testing.T) {
+	calls := maps.Clone(singleCancelers)
+	calls["end"] = func(ctx context.Context, client *qless.Client, jid string) error {
+		return errOf(client.End(ctx, jid, qless.End{}))
+	}
+	for what, cancel := range calls {
 		t.Run(what, func(t *testing.T) {
 			e := newEnv(t)
 			job := e.dependOnMany()
