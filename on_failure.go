@@ -13,9 +13,9 @@ import (
 // A put with an OnFailure, even with the default, also records which jobs it waits for: see the
 // Parents of [Job].
 //
-// A call tells about 200 jobs of failures. If more are to be told, a worker and [Client.End] go on at
-// once. After other calls, those go on that complete jobs, workers, once a minute, and
-// [Client.Sweep].
+// One call tells about 200 jobs of a failure. If there are more, a worker and [Client.End] tell the
+// rest at once. After any other call, later ones tell the rest: every call that completes a job, each
+// running worker once a minute, and [Client.Sweep].
 //
 // If a client with another script fails a job, those that wait for it go on waiting until
 // [Client.Sweep] is called.

@@ -14,7 +14,7 @@ const AllQueues = "*"
 //   - failed jobs of any group that exceed [ConfigJobsFailedHistory] or
 //     [ConfigJobsFailedHistoryCount];
 //   - jobs with an [OnFailure] that wait for one that has failed, if clients of other languages
-//     failed it, which tell nobody, or one call was not enough to tell all of them: about 200;
+//     failed it, which tell nobody, or if one call could not tell them all: about 200;
 //   - jobs that wait for a complete one which had more than 250 dependents, if the program that
 //     completed it ended before it had released them all: at most 250.
 //
