@@ -2162,6 +2162,20 @@ local function free(jid, released)
   note_filled(queue)
   wake_for(queue, due and due - now or 0)
 end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -2176,6 +2190,12 @@ local function renew_lifetimes(text)
   end
   values.put = math.floor(now)
   return letters .. '|' .. cjson.encode(values)
+end
+local function renew_life(jid)
+  local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
+  call('hset', prefix .. 'j:' .. jid, 'x:o', text)
+  local _, values = split_options(text)
+  note_life(jid, end_in_state(values, 'waiting'))
 end
 local function array(list)
   if #list == 0 then
@@ -2588,7 +2608,7 @@ end
     mark_result(item.key)
   end
   if item.stored and (string.find(item.stored, '^%a*[stkK]') ~= nil) then
-    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+    renew_life(jid)
   end
   if part == 'depends' then
     settle(item, 'depends', queue)

@@ -134,7 +134,7 @@ local function advance(item, cap) -- cold
     mark_result(item.key)
   end
   if item.stored and has_lifetime(item.stored) then
-    call('hset', item.key, 'x:o', renew_lifetimes(call('hget', item.key, 'x:o')))
+    renew_life(jid)
   end
   if part == 'depends' then
     settle(item, 'depends', queue)

@@ -98,6 +98,14 @@ local function renew_lifetimes(text) -- cold
   return letters .. '|' .. cjson.encode(values)
 end
 
+-- Has the lifetimes of a job hold in its next queue.
+local function renew_life(jid) -- cold
+  local text = renew_lifetimes(call('hget', job_key(jid), 'x:o'))
+  call('hset', job_key(jid), 'x:o', text)
+  local _, values = split_options(text)
+  note_life(jid, end_in_state(values, 'waiting'))
+end
+
 -- How the errors of a put name s and t.
 local function lifetime_name(letter) -- cold
   return letter == 's' and 'StartBy' or 'TTL'

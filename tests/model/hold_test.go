@@ -221,7 +221,9 @@ func (m *queues) advance(j *job, h *handle, s step) {
 	m.takeTurns(j)
 	j.store(h)
 	j.options.kept = j.options.kept || h.result != ""
-	j.options.life.put = math.Floor(m.now)
+	if j.options.life.put = math.Floor(m.now); j.options.life.isMortal() {
+		m.note(j.jid, j.options.life.endIn(qless.StateWaiting, 0))
+	}
 	m.watch(j)
 }
 

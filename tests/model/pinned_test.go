@@ -79,6 +79,16 @@ var pinned = []struct {
 			{Worker: "a", Queue: "q1", JID: "j2", Data: "{}", Unique: "x ", Replace: "due"},
 		}},
 	}},
+	{"a life that did not hold, as the clock went back, holds again after Next", []step{
+		{Do: "Config.Set", Worker: "a", Option: qless.ConfigMaxJobHistory, Value: "1"},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Tick: 2 * time.Minute},
+		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", Tick: -2 * time.Minute, StartBy: ptr(time.Minute)},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Release", Worker: "a", JID: "j1", Tick: 2 * time.Minute},
+		{Do: "Sweep", Worker: "a"},
+		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
+		{Do: "Complete", Worker: "a", JID: "j1", Next: "q2", Delay: ptr(time.Minute)},
+	}},
 	{"a job whose lock ends now is stalled, and nothing else", []step{
 		{Do: "Put", Worker: "a", Queue: "q1", JID: "j1", Data: "{}", LockTime: ptr(time.Hour)},
 		{Do: "Pop", Worker: "a", Queue: "q1", Count: 1},
