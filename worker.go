@@ -38,7 +38,7 @@ type Worker struct {
 	registry *registrar
 
 	quit    latch // take no more jobs
-	quiet   latch // after quit: no job is held, and the server knows all outcomes
+	quiet   latch // after quit: no handler runs, no job is held, and the server knows all outcomes
 	abandon latch // release running jobs
 	closed  latch // everything has ended
 
@@ -224,7 +224,7 @@ func (w *Worker) Start(ctx context.Context) error {
 // the running ones have ended and the server knows their outcomes, for up to the ShutdownTimeout or
 // until the context ends. Then it ends the contexts of the jobs that are still running, and
 // releases the jobs for other workers without using up a retry. It does not wait for their
-// handlers.
+// handlers. A job that was canceled or lost counts as running until its handler returns.
 //
 // If everything ended in time, Stop returns nil. Otherwise it returns an [ErrStopped] that names
 // the jobs whose handlers may still be running, or says how many outcomes the server did not
@@ -365,9 +365,14 @@ func (w *Worker) load() workload {
 	return workload{w.state, w.paused, len(w.active), w.wantedAhead(), w.outbox.take()}
 }
 
-// isQuiet reports whether no lock is held and the server knows all outcomes. Jobs move from the
-// lock keeper to the outbox, so they are checked in that order.
-func (w *Worker) isQuiet() bool { return w.locks.isEmpty() && w.outbox.isEmpty() }
+// isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
+// move from the handlers and the lock keeper to the outbox, so they are checked in that order.
+func (w *Worker) isQuiet() bool {
+	w.mu.Lock()
+	active := len(w.active)
+	w.mu.Unlock()
+	return active == 0 && w.locks.isEmpty() && w.outbox.isEmpty()
+}
 
 // checkQuiet opens quiet if the worker is stopping and has nothing left to wait for.
 func (w *Worker) checkQuiet() {

@@ -118,10 +118,7 @@ func (w *Worker) isIdle() bool {
 	if !w.loop.isRested() || w.rates.isAsked() {
 		return false
 	}
-	w.mu.Lock()
-	active := len(w.active)
-	w.mu.Unlock()
-	return active == 0 && w.finishing.Load() == 0 && w.isQuiet()
+	return w.isQuiet() && w.finishing.Load() == 0
 }
 
 // Healthy returns nil while the worker does its work, for a readiness probe: it was started and

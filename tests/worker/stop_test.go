@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,6 +109,32 @@ func TestAHandlerThatIgnoresItsContextDoesNotHoldUpStop(t *testing.T) {
 	soon(t, "the end of the handler", over)
 	w.log.await(t, "discarded the outcome of a job", 1)
 	require.Zero(t, w.Stats().Lost)
+}
+
+// It has nothing to tell the server any more, but is not to be cut off.
+func TestStopWaitsForAHandlerThatHasLostItsJob(t *testing.T) {
+	e := newLiveEnv(t)
+	w := e.worker(qless.WorkerConfig{})
+	lost, end := make(chan bool), make(chan bool)
+	var over atomic.Bool
+	w.Handle("K", func(ctx context.Context, _ *qless.Job) error {
+		<-ctx.Done()
+		close(lost)
+		<-end
+		over.Store(true)
+		return nil
+	})
+	w.start()
+	jid := e.put("q")
+	until(t, "the job runs", func() bool { return len(w.Stats().Running) == 1 })
+	require.NoError(t, e.Cancel(t.Context(), jid))
+	soon(t, "the end of the context", lost)
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Stop(context.Background()) }()
+	until(t, "the worker stops", func() bool { return w.Healthy() != nil })
+	close(end)
+	require.NoError(t, soon(t, "the end of the worker", stopped))
+	require.True(t, over.Load())
 }
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
