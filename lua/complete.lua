@@ -12,9 +12,9 @@
 --          dependents if checked, else all: 1000 take about 10 ms
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
---          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
---          zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"

@@ -17,9 +17,9 @@
 --          has it; 3 more with tries
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
---          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
---          zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -26,9 +26,9 @@
 --          250 dependents, or as many as there are jobs, and tells 200
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
---          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
---          zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"

@@ -18,8 +18,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
 --          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore
---          zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"

@@ -10,9 +10,9 @@
 -- Cost     3 commands when there is no such job, else 17
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers srem
---          sscan time zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem
---          zremrangebyrank zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
+--          srandmember srem sscan time zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"

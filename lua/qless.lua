@@ -1242,6 +1242,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -1253,9 +1262,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -2447,6 +2456,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -2458,9 +2476,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -5697,6 +5715,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -5708,9 +5735,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -6524,6 +6551,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -6535,9 +6571,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -8181,6 +8217,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -8192,9 +8237,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -9166,6 +9211,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -9177,9 +9231,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -10104,6 +10158,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -10115,9 +10178,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -12004,6 +12067,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -12015,9 +12087,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -12879,6 +12951,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -12890,9 +12971,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -14624,6 +14705,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -14635,9 +14725,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -15726,6 +15816,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -15737,9 +15836,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -17183,6 +17282,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -17194,9 +17302,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -18554,6 +18662,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -18565,9 +18682,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -20216,6 +20333,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -20227,9 +20353,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -20859,6 +20985,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -20870,9 +21005,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -21664,6 +21799,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -21675,9 +21819,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -22715,6 +22859,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -22726,9 +22879,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -23366,6 +23519,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -23377,9 +23539,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -25502,6 +25664,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -25513,9 +25684,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -26428,6 +26599,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -26439,9 +26619,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -27266,6 +27446,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -27277,9 +27466,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -33748,6 +33937,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -33759,9 +33957,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -34575,6 +34773,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -34586,9 +34793,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -38020,6 +38227,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -38031,9 +38247,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -41309,6 +41525,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -41320,9 +41545,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -42136,6 +42361,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -42147,9 +42381,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -47252,6 +47486,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -47263,9 +47506,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -48079,6 +48322,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -48090,9 +48342,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -50434,6 +50686,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -50445,9 +50706,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -51518,6 +51779,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -51529,9 +51799,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -55663,6 +55933,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -55674,9 +55953,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -56490,6 +56769,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -56501,9 +56789,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -59292,6 +59580,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
   local at, minded = 1, 0
   while failed[at] do
     local jid = failed[at]
@@ -59302,9 +59599,9 @@ end
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -65758,6 +66055,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -65769,9 +66075,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -66858,6 +67164,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -66869,9 +67184,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end

@@ -7,8 +7,8 @@
 -- Cost     put and one command
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem sscan time zadd zcard
---          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+--          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"

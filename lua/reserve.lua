@@ -39,9 +39,9 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
 --          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srem sscan time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore
---          zscore
+--          set sismember smembers smismember srandmember srem sscan time zadd zcard zcount zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"

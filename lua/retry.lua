@@ -12,8 +12,9 @@
 -- Cost     7 commands; a job that fails tells at most 200 that wait for it
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srem sscan time zadd zcard
---          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"

@@ -15,8 +15,8 @@
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srem sscan time zadd
---          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
+--          time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,

@@ -10,8 +10,9 @@
 -- Cost     4 commands; it releases at most 250 jobs
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers spop srem sscan time zadd zcard zincrby
---          zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -26,9 +26,9 @@
 --          250 dependents, or as many as there are jobs, and tells 200
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
---          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop srem
---          sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank
---          zrem zrevrange zrevrangebyscore zscore
+--          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
+--          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
+--          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -762,6 +762,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -773,9 +782,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -1697,6 +1706,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -1708,9 +1726,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -2529,6 +2547,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -2540,9 +2567,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end

@@ -39,9 +39,9 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
 --          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srem sscan time zadd zcard zcount zincrby zmscore
---          zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore
---          zscore
+--          set sismember smembers smismember srandmember srem sscan time zadd zcard zcount zincrby
+--          zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -1215,6 +1215,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -1226,9 +1235,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
@@ -2299,6 +2308,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -2310,9 +2328,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end

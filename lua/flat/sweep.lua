@@ -15,8 +15,8 @@
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srem sscan time zadd
---          zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+--          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
+--          time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
@@ -1197,6 +1197,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
   local at, minded = 1, 0
   while failed[at] do
     local jid = failed[at]
@@ -1207,9 +1216,9 @@ end
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end

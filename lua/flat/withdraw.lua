@@ -789,6 +789,15 @@ local function leave_untold(jid, cursor)
     try('zadd', prefix .. 'x:rest', stamp, jid)
   end
 end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
 local function tell_all(failed, cursor, ended, again)
   local at, minded = 1, 0
   while failed[at] do
@@ -800,9 +809,9 @@ local function tell_all(failed, cursor, ended, again)
         end
         break
       end
-      local page = try('sscan', prefix .. 'j:' .. jid .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end

@@ -128,6 +128,18 @@ local function leave_untold(jid, cursor) -- cold
   end
 end
 
+-- The jobs that wait for one, from a cursor on: about as many as this call may tell, and the cursor of
+-- those that follow.
+local function dependents_from(jid, cursor) -- cold
+  local key = job_key(jid) .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
+
 -- Tells the jobs that wait for failed ones, and those that wait for these if they fail too; of the
 -- first, from a cursor on. What was told before is not told again. Leaves those that are too many for
 -- this call; if all is told again, only if some minded. Returns how many did.
@@ -142,9 +154,9 @@ local function tell_all(failed, cursor, ended, again) -- cold
         end
         break
       end
-      local page = try('sscan', job_key(jid) .. '-dependents', cursor, 'COUNT', tellable)
-      cursor = page[1] or '0'
-      minded = minded + tell_each(page[2] or none, jid, failed, ended)
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
     until cursor == '0'
     at, cursor = at + 1, '0'
   end
