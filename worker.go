@@ -38,7 +38,7 @@ type Worker struct {
 	registry *registrar
 
 	quit    latch // take no more jobs
-	quiet   latch // after quit: no handler runs, no job is held, and the server knows all outcomes
+	quiet   latch // after quit: all handlers have returned, and the server knows all outcomes
 	abandon latch // release running jobs
 	closed  latch // everything has ended
 
@@ -368,10 +368,13 @@ func (w *Worker) load() workload {
 // isQuiet reports whether no handler runs, no lock is held, and the server knows all outcomes. Jobs
 // move from the handlers and the lock keeper to the outbox, so they are checked in that order.
 func (w *Worker) isQuiet() bool {
+	return !w.runsHandlers() && w.locks.isEmpty() && w.outbox.isEmpty()
+}
+
+func (w *Worker) runsHandlers() bool {
 	w.mu.Lock()
-	active := len(w.active)
-	w.mu.Unlock()
-	return active == 0 && w.locks.isEmpty() && w.outbox.isEmpty()
+	defer w.mu.Unlock()
+	return len(w.active) > 0
 }
 
 // checkQuiet opens quiet if the worker is stopping and has nothing left to wait for.

@@ -269,6 +269,9 @@ func (w *Worker) finish(a *activeJob, r *report) {
 		if !ended && isLoss(a.lock.cause) {
 			w.counters.add(countLost)
 		}
+		if !ended && a.lock.expired && !w.locks.holds(a.jid) {
+			w.retryLate(a)
+		}
 		w.retire(a)
 	}
 	w.locks.left(a)
@@ -283,9 +286,6 @@ func (w *Worker) finish(a *activeJob, r *report) {
 
 // discard drops the report of a job whose lock was lost or released.
 func (w *Worker) discard(a *activeJob, r *report, cause error) {
-	if a.lock.expired && !w.locks.holds(a.jid) {
-		w.retryLate(a)
-	}
 	if !errors.Is(cause, ErrCanceled) { // already logged when it was canceled
 		w.log.discarded(a, r.Outcome, cause)
 	}

@@ -118,7 +118,7 @@ func (w *Worker) isIdle() bool {
 	if !w.loop.isRested() || w.rates.isAsked() {
 		return false
 	}
-	return w.isQuiet() && w.finishing.Load() == 0
+	return !w.runsHandlers() && w.finishing.Load() == 0 && w.isQuiet()
 }
 
 // Healthy returns nil while the worker does its work, for a readiness probe: it was started and
