@@ -152,8 +152,14 @@ func callError(jid string, err error, withdrawn bool, what string) error {
 		Withdrawn: withdrawn, Err: err}
 }
 
-// stateUnlinked is what scripts say of a job that they have to be asked to withdraw or end again.
-const stateUnlinked State = "unlinked"
+// untilUnlinked runs a command again for as long as it only takes dependencies from its job.
+func untilUnlinked(run func() (any, error)) (any, error) {
+	for {
+		if reply, err := run(); err != nil || reply != "unlinked" {
+			return reply, err
+		}
+	}
+}
 
 // Withdraw cancels a job, unless a worker runs it or it has ended: then nothing is changed, and
 // the error is [ErrRunning] or [ErrFinished]. A job whose lock has ended counts as running until
@@ -167,7 +173,7 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 	if err := checkJobName(op, jid); err != nil {
 		return err
 	}
-	reply, err := c.run(ctx, op, jid, jid)
+	reply, err := untilUnlinked(func() (any, error) { return c.run(ctx, op, jid, jid) })
 	if err != nil {
 		return err
 	}
@@ -179,8 +185,6 @@ func (c *Client) Withdraw(ctx context.Context, jid string) error {
 		return unexpected(op, reply)
 	}
 	switch State(state) {
-	case stateUnlinked:
-		return c.Withdraw(ctx, jid)
 	case StateRunning:
 		return &Error{Op: op, Code: CodeRunning, JID: jid, Message: "the job is running"}
 	case StateComplete, StateFailed:

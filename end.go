@@ -49,10 +49,7 @@ func (c *Client) End(ctx context.Context, jid string, end End) (State, error) {
 	if err != nil {
 		return "", err
 	}
-	reply, err := c.runEnd(ctx, jid, args)
-	for err == nil && reply == string(stateUnlinked) {
-		reply, err = c.runEnd(ctx, jid, args)
-	}
+	reply, err := untilUnlinked(func() (any, error) { return c.runEnd(ctx, jid, args) })
 	if err != nil {
 		return "", err
 	}
