@@ -80,18 +80,18 @@ func joinLiterals(code string) string {
 // arrangePlain does the same without moving code that often runs.
 func arrangePlain(chunks []chunk) []string {
 	var code []string
-	for _, c := range order(substituteConstants(chunks)) {
+	for _, c := range order(reachable(substituteConstants(chunks))) {
 		code = append(code, c.code)
 	}
 	return code
 }
 
-// order returns the chunks that a script needs, with those inside cold functions that only these
-// need. Variables stay outside, so that all functions have the same one.
+// order puts chunks that only cold functions need inside these. Variables stay outside, so that all
+// functions have the same one.
 func order(chunks []chunk) []chunk {
 	hot := reach(chunks, statements(chunks), nil)
-	for i, needed := range reach(chunks, statements(chunks), make([]bool, len(chunks))) {
-		hot[i] = hot[i] || needed && isVariable(chunks[i], chunks)
+	for i, c := range chunks {
+		hot[i] = hot[i] || isVariable(c, chunks)
 	}
 	var kept []chunk
 	for i, c := range chunks {
