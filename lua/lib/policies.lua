@@ -140,9 +140,10 @@ local function dependents_from(jid, cursor) -- cold
   return page[2] or none, page[1] or '0'
 end
 
--- Tells the jobs that wait for failed ones, and those that wait for these if they fail too; of the
--- first, from a cursor on. What was told before is not told again. Leaves those that are too many for
--- this call; if all is told again, only if some minded. Returns how many did.
+-- Tells the jobs that wait for failed ones, and then the jobs that wait for those that fail in turn.
+-- The first failed job is taken up at a cursor. A job that has been told of a failure is not told
+-- again. What is too much for this call is left to later ones, but a repeated tour, with again set,
+-- leaves something only if a job has minded. Returns how many jobs minded.
 local function tell_all(failed, cursor, ended, again) -- cold
   local at, minded = 1, 0
   while failed[at] do

@@ -1,11 +1,11 @@
--- What a call leaves to later ones, because too many jobs wait for one. Those that wait for a complete
--- job are released: all at once for clients of other languages, some hundreds in a call for Go. Those
--- that wait for a failed one are told, some hundreds in a call.
+-- What one call leaves to later ones, because too many jobs wait for one. The dependents of a complete
+-- job are released: all at once for clients of other languages, a few hundred in a call for Go. The
+-- dependents of a failed job are told of it, a few hundred in a call.
 --
--- x:rest has the jobs that others still wait for, and x:rest:<jid> the set of those to be released, or
--- the cursor from which on they are to be told. Go is told of most, and sweeps until none are left.
--- Should it end before that, every later call that completes jobs goes on, and so does a worker that
--- says that it runs. To everybody else they are jobs that wait.
+-- x:rest holds the jobs with dependents left. x:rest:<jid> is the set of those to release, or the
+-- cursor at which telling goes on. In most cases the reply lets Go know, which then sweeps until
+-- nothing is left. If it ends before that, the work is taken up by every later call that completes a
+-- job, and by every worker that says that it runs. To everybody else the dependents still wait.
 
 -- @include "lib/base.lua"
 -- @include "lib/bulk.lua"

@@ -61,7 +61,7 @@ func (e *env) sweepsOf(times int) map[string]int {
 	for range times {
 		for _, script := range e.scriptsOf(func() { require.NoError(e.t, errOf(e.Sweep(e.t.Context()))) }) {
 			require.LessOrEqual(e.t, len(script), 100*2+30)
-			require.LessOrEqual(e.t, membersRead(e.t, script, 1_000_000), 500+1000) // who is told
+			require.LessOrEqual(e.t, membersRead(e.t, script, 1_000_000), 500)
 			for _, command := range script {
 				if group, found := strings.CutPrefix(command.Words[1], "ql:f:"); found {
 					looked[group]++

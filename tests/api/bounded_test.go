@@ -507,7 +507,7 @@ func TestEndGoesOnUntilAllAreToldOfAFailure(t *testing.T) {
 	e.requireAllTold(300)
 }
 
-// Jobs that wait for one that has failed are told no more when it runs again.
+// Once a failed job runs again, no more of its dependents are told that it has failed.
 func TestAJobThatIsUnfailedTellsNobodyElse(t *testing.T) {
 	e := newEnv(t)
 	job := e.failing(300)
