@@ -7,8 +7,8 @@
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     5 commands, 8 more if the batch is ready
 -- Repeat   safe
--- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time zadd zpopmax
---          zpopmin zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
+--          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/batch.lua"

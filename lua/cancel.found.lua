@@ -11,8 +11,8 @@
 -- Cost     3 commands, 1 for each job that it looks at, 15 for each that it deletes
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
---          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem
---          sscan time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan
+--          time unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/cancel.each.lua"

@@ -13,9 +13,9 @@
 -- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
@@ -74,8 +74,8 @@ end
 local function set_priorities()
   local priority = number('Change', 'priority', value)
   must_write() -- a full server then refuses no job of several
-  return each_job({'queue', 'state'}, function(jid, job)
-    return set_priority(try, jid, job[1], job[2], priority)
+  return each_job(PRIORITY_FIELDS, function(jid, job)
+    return set_priority(try, jid, job, priority)
   end)
 end
 

@@ -1,10 +1,10 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: result json; next queue; delay n, depends
---          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
---          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
---          o and drop as in put
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; since time: only a job that runs
+--          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
+--          drop letters (which need next); checked 1 from a caller that has checked that the data
+--          is JSON, and for whom no delay means none; o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
 --          when jobs that waited are still to be released, which sweep does
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
@@ -13,13 +13,14 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/complete.lua"
 -- @include "lib/events.lua"
 -- @include "lib/rest.lua"
+-- @include "lib/strict.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Complete', 'worker', ARGV[3])
@@ -29,7 +30,7 @@ local given = options('Complete', 6, #ARGV)
 if not given.checked then
   json('Complete', 'data', data)
   if given.result then
-    json('Complete', 'result', given.result)
+    given.result = strict_json('Complete', 'result', given.result)
   end
 end
 if not given.next and (given.delay or given.depends) then
@@ -58,6 +59,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
+  since = given.since or false,
   key = false, retries = false, began = false, state = false,
 }
 if given.result then

@@ -17,7 +17,7 @@
 -- @include "lib/wake.lua"
 
 local worker = required('Depart', 'worker', ARGV[2])
-local claim, relays = ARGV[3], ARGV[4]
+local claim, relays = required('Depart', 'claim', ARGV[3]), ARGV[4]
 
 -- Whether the worker still holds a job. A job that was timed out stays among its jobs, even if
 -- another worker has it.

@@ -7,8 +7,9 @@
 -- Cost     2 commands, 3 for each jid
 -- Repeat   once
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers srandmember srem sscan time zadd zcard
---          zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+--          publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink zadd
+--          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -18,8 +18,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -27,10 +27,13 @@
 -- @include "lib/complete.lua"
 -- @include "lib/deps.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/give.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/policies.lua"
 -- @include "lib/rest.lua"
+-- @include "lib/strict.lua"
 -- @include "lib/surface.lua"
 -- @include "lib/unlink.lua"
 -- @include "lib/wake.lua"
@@ -47,7 +50,7 @@ if as == 'failed' then
   required('End', 'group', group ~= '' and group)
 end
 if result then
-  json('End', 'result', result)
+  result = strict_json('End', 'result', result)
 end
 
 local key = job_key(jid)
@@ -90,6 +93,9 @@ local function requeue_in_place()
   end
   give_up(item, worker, fields)
   wake_for(queue, 0)
+  if job[7] then
+    stop_limited(jid, job[7])
+  end
   return 'waiting'
 end
 
@@ -129,6 +135,9 @@ elseif held then
   state = requeue_in_place()
 else
   must_write()
+end
+if state ~= 'waiting' and job[1] == 'waiting' and job[7] and has_option(job[7], 'g') then
+  leave_turns(queue, job[4])
 end
 count_call()
 if held and worker ~= '' then

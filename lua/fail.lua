@@ -1,19 +1,21 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, group, message [, data [, result]]
+-- ARGV     NOW, jid, worker, group, message [, data [, result [, since]]]
+--          since: only a job that runs since this time, unless it is ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands; tells at most 200 jobs that wait for this one
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/events.lua"
 -- @include "lib/give.lua"
+-- @include "lib/strict.lua"
 
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Fail', 'worker', ARGV[3])
@@ -26,9 +28,11 @@ if data then
   json('Fail', 'data', data)
 end
 local item = {jid = jid, group = group, message = message, data = data or ''}
-if ARGV[7] then
-  json('Fail', 'result', ARGV[7])
-  item.result = ARGV[7]
+if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
+  item.result = strict_json('Fail', 'result', ARGV[7])
+end
+if ARGV[8] and ARGV[8] ~= '' then
+  item.since = ARGV[8]
 end
 
 must_publish()

@@ -27,8 +27,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/bulk.lua"
 -- @include "lib/check.lua"

@@ -2,7 +2,8 @@
 -- time.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker [, data]
+-- ARGV     NOW, jid, worker [, data [, since]]
+--          since: only a job that runs since this time, unless it is ''
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
 -- Cost     6 commands; 5 for a job with a lock time of its own
@@ -17,14 +18,15 @@
 local jid = required('Job', 'jid', ARGV[2])
 local worker = required('Heartbeat', 'worker', ARGV[3])
 local data = ARGV[4]
+local since = ARGV[5] ~= '' and ARGV[5]
 if data then
   json('Heartbeat', 'data', data)
 end
 
 local key = job_key(jid)
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
 local queue = job[1]
-must_own('Heartbeat', jid, queue, job[3], job[2], worker)
+must_own('Heartbeat', jid, queue, job[3], job[2], worker, job[6], since)
 
 local seconds = lock_time_of(queue, job[5])
 local text = later(seconds)

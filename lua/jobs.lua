@@ -6,16 +6,16 @@
 --          running, stalled, scheduled, depends, recurring or waiting,
 --          queue [, offset, count [, 'total']]
 --          where a count of -1 means all running, stalled or recurring ones
---          complete, with three arguments or a first one that is no number, is for clients in PHP:
---          all that are complete when the queue is '', else those among the last 1000 that were
---          completed in this queue
+--          complete, with three arguments or a first one that names a queue, is for clients in
+--          PHP: all that are complete when the queue is '', else those among the last 1000 that
+--          were completed in this queue
 -- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
 -- Errors   Jobs()
 -- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
 --          most 1000; complete with a queue: 1 for each job that is looked at
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
---          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
+--          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -44,10 +44,17 @@ local function reply(jids, total)
   return jids
 end
 
+-- Whether there is, or was, such a queue.
+local function is_queue(name) -- cold
+  return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+end
+
 -- The queue that the arguments of complete name, or nil.
 local function names_queue()
-  if #ARGV >= 5 and ARGV[5] ~= 'total' or ARGV[3] and not finite(ARGV[3]) then
-    return ARGV[3]
+  local first = ARGV[3]
+  if #ARGV >= 5 and ARGV[5] ~= 'total' or first == ''
+    or first and not finite(first) and is_queue(first) then
+    return first
   end
 end
 

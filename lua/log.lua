@@ -12,39 +12,12 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/history.lua"
-
--- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
--- strings, and numbers such as nan, 0x10 and 1.
-local function strict(text)
-  if string.find(text, '%c') then
-    return false
-  end
-  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
-  for word in string.gmatch(bare, '[%w%.%+%-]+') do
-    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
-      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
-      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
-        return false
-      end
-    end
-  end
-  return true
-end
+-- @include "lib/strict.lua"
 
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
-local data = ARGV[4]
-if data then
-  -- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
-  local details = json('Log', 'data', data)
-  if not strict(data) then
-    local ok, again = pcall(cjson.encode, details)
-    if not ok or not again then
-      reject('Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200))
-    end
-    data = again
-  end
-end
+-- The history is part of the job's JSON: an unreadable entry would make the job unreadable.
+local data = ARGV[4] and strict_json('Log', 'data', ARGV[4])
 
 local job = call('hmget', job_key(jid), 'state', 'history')
 if not job[1] then

@@ -7,8 +7,8 @@
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 

@@ -12,9 +12,9 @@
 -- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
---          scard smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+-- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
+--          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/beside.lua"

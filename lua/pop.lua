@@ -18,8 +18,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
 --          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
 -- @include "lib/base.lua"
@@ -29,6 +29,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/json.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/surface.lua"
 -- @include "lib/take.lua"
 
@@ -96,6 +97,11 @@ if count > 0 then
 end
 if met_limits then
   settle_limits()
+elseif #out == 0 and settings.tracked then
+  local coming = try('zrange', queue_key(queue, 'scheduled'), 0, 0)
+  if coming[1] then
+    try_parked(coming[1], queue)
+  end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 if large[1] or is_left then

@@ -11,7 +11,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
 --          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"

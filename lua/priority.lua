@@ -4,9 +4,10 @@
 -- ARGV     NOW, jid, n
 -- Returns  n
 -- Errors   Priority() when there is no such job
--- Cost     4 commands
+-- Cost     3 commands
 -- Repeat   safe
--- Needs    hdel hmget hset zadd
+-- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
+--          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -14,10 +15,9 @@
 
 local jid = required('Job', 'jid', ARGV[2])
 local priority = number('Priority', 'priority', ARGV[3])
-local job = call('hmget', job_key(jid), 'queue', 'state')
-local queue, state = job[1], job[2]
-if not queue then
+local job = call('hmget', job_key(jid), unpack(PRIORITY_FIELDS))
+if not job[1] then
   reject('Priority', 'Job ' .. jid .. ' does not exist')
 end
-set_priority(call, jid, queue, state, priority)
+set_priority(call, jid, job, priority)
 return priority

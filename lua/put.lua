@@ -27,8 +27,8 @@
 --          of cancel for up to two jobs whose lives have ended
 -- Repeat   once, unless new
 -- Waits    for replicas
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 

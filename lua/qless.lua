@@ -64,15 +64,11 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local seldom1
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
+  return finite(own) or finite(general, 60)
 end
 local unheard = 0
-local seldom1
 local met_limits = false
 local met_texts = false
 local function joined(texts)
@@ -96,7 +92,10 @@ local function within(wanted)
   return wanted + dropped < 1000 and wanted or 1000 - dropped
 end
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -108,14 +107,219 @@ local limit, n = ...
     try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
   end
   limit.started, limit.from = 0, nil
+elseif which == 'try_parked' then
+local jid, queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
 elseif which == 'settle_limits' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -173,6 +377,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -181,7 +389,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -194,7 +402,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -249,12 +457,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -268,10 +476,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -414,9 +623,6 @@ end
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -437,7 +643,7 @@ local function parked_by(state, time, parked)
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
+  if state ~= 'scheduled' or not seldom1('has_option', stored, 'c') then
     return ''
   end
   local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
@@ -456,7 +662,7 @@ local function progress_json(text)
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
@@ -571,9 +777,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -581,6 +784,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -687,6 +904,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -695,7 +916,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -708,7 +929,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -763,12 +984,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -782,10 +1003,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -805,6 +1027,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -862,11 +1085,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -880,7 +1109,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -897,8 +1126,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function remove_tags(jid, tags, first)
@@ -948,7 +1187,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -1107,7 +1346,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1158,7 +1397,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1173,6 +1412,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1210,7 +1452,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1231,7 +1473,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1307,6 +1549,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1326,6 +1571,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1334,6 +1600,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1341,20 +1610,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1374,7 +1637,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -1382,31 +1645,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -1524,7 +1781,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -1567,8 +1827,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -1584,7 +1845,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -1604,6 +1865,10 @@ local function read_max_rate(queue, text, most)
     return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
   end
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1612,7 +1877,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1630,9 +1895,6 @@ local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1640,6 +1902,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function own_place(text)
   local _, values = split_options(text)
@@ -1742,6 +2018,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1750,7 +2030,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1763,7 +2043,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -1818,12 +2098,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1837,10 +2117,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1859,6 +2140,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -1868,7 +2157,7 @@ local function free_slots(names_in_order, jids)
   end
 end
 local function stop_limited(jid, stored)
-  if not stored or not has_option(stored, 'c') then
+  if not stored or not seldom1('has_option', stored, 'c') then
     return
   end
   local found, jids = limits_of(stored), {}
@@ -1876,13 +2165,6 @@ local function stop_limited(jid, stored)
     jids[found[i]] = {jid}
   end
   free_slots(found, jids)
-end
-local function leave_limits(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
 end
 local function score_before(jid)
   local key = prefix .. 'j:' .. jid
@@ -1948,11 +2230,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1966,7 +2254,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -1983,8 +2271,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -2173,7 +2471,7 @@ local function end_in_state(values, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -2321,7 +2619,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -2372,7 +2670,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -2387,6 +2685,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2424,7 +2725,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2445,7 +2746,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -2521,6 +2822,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -2532,14 +2836,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -2559,7 +2910,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -2567,19 +2918,19 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -2635,12 +2986,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -2664,7 +3016,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and seldom1('has_option', job[9], 'l'))
   if sudden or not warned then
     do
       local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
@@ -2721,7 +3073,7 @@ local function expire_lock(queue, jid, settings)
       end
       if delay then
         put_off(queue, jid, delay)
-      elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+      elseif not (job[9] and seldom1('has_option', job[9], 'q') and put_back(queue, jid, job[9])) then
         return jid
       end
       stop_limited(jid, job[9])
@@ -2800,14 +3152,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2818,14 +3167,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -2835,9 +3184,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2879,6 +3225,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -2887,13 +3237,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -2905,7 +3255,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -2990,6 +3340,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -3000,6 +3357,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -3024,7 +3384,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -3084,54 +3444,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -3145,27 +3459,45 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 elseif which == 'bring_more' then
 local queue, settings, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -3234,11 +3566,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -3252,7 +3590,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -3270,7 +3608,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -3564,7 +3902,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
+  count = amount + 0
 end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
@@ -3584,15 +3922,7 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   settings = {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -3679,7 +4009,7 @@ if count > 0 then
           local details = '{"worker":' .. cjson.encode(worker) .. '}'
           local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
           local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-          local n, count, limited, common = 0, #jids, false, nil
+          local n, count, limited, fair, common = 0, #jids, false, false, nil
           for i = 1, count do
             local key = prefix .. 'j:' .. jids[i]
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -3691,8 +4021,9 @@ if count > 0 then
               count, settings.stopped, dropped = i - 1, true, 1000
               break
             end
-            if job[9] and string.find(job[9], '^%a*c') then
-              limited = true
+            if job[9] and string.find(job[9], '^%a*[cg]') then
+              limited = limited or seldom1('has_option', job[9], 'c')
+              fair = fair or seldom1('has_option', job[9], 'g')
             end
           end
           if limited then
@@ -3707,6 +4038,9 @@ if count > 0 then
               settings.stopped = true
               break
             end
+          end
+          if fair then
+            seldom1('leave_all_turns', queue, jobs, count)
           end
           local put_at, put_time
           for i = 1, count do
@@ -3859,6 +4193,11 @@ if count > 0 then
 end
 if met_limits then
   seldom1('settle_limits')
+elseif #out == 0 and settings.tracked then
+  local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+  if coming[1] then
+    seldom1('try_parked', coming[1], queue)
+  end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 if large[1] or is_left then
@@ -3924,11 +4263,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -3941,7 +4286,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -4083,6 +4428,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -4105,7 +4475,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -4119,13 +4489,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -4133,10 +4520,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -4150,6 +4540,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -4281,7 +4690,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -4316,6 +4725,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -4324,7 +4737,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -4392,12 +4805,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -4411,10 +4824,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -4434,6 +4848,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -4586,6 +5001,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -4605,19 +5023,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -4627,6 +5065,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -4634,8 +5075,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -4647,7 +5094,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -4655,19 +5102,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -4682,11 +5133,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -4699,9 +5151,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -4709,10 +5163,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -4729,8 +5188,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -4743,11 +5203,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -4782,6 +5250,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -4917,8 +5386,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -5107,6 +5579,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -5119,7 +5605,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -5133,6 +5619,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -5230,6 +5735,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -5278,6 +5805,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -5286,7 +5817,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -5354,12 +5885,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -5373,10 +5904,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -5396,6 +5928,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -5646,6 +6179,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -5683,7 +6219,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -5799,6 +6335,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -5810,14 +6349,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -5911,6 +6497,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -5934,6 +6534,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -6055,6 +6674,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -6103,6 +6725,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -6111,7 +6737,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -6179,12 +6805,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -6198,10 +6824,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -6221,6 +6848,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -6482,6 +7110,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -6519,7 +7150,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -6616,6 +7247,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -6635,6 +7269,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -6643,6 +7298,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -6650,20 +7308,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -6710,12 +7362,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -6833,7 +7479,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -6876,8 +7525,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -7039,6 +7689,21 @@ local function options(area, first, last)
   end
   return found
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -7050,12 +7715,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -7103,7 +7786,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -7188,7 +7871,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
@@ -7611,6 +8294,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -7645,11 +8342,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -7663,7 +8366,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -7679,6 +8382,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -7741,6 +8454,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -7789,6 +8524,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -7797,7 +8536,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -7865,12 +8604,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -7884,10 +8623,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -7907,6 +8647,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -8148,6 +8889,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -8185,7 +8929,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -8282,6 +9026,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -8293,14 +9040,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -8409,6 +9203,45 @@ local function check_dependencies(area, list, first)
   return list
 end
   return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
 elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
@@ -8508,6 +9341,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -8516,7 +9353,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -8584,12 +9421,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -8603,10 +9440,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -8625,6 +9463,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -8636,6 +9482,10 @@ end
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
     for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
@@ -8799,6 +9649,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -8828,11 +9692,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -8846,7 +9716,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -8862,6 +9732,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -9142,6 +10022,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -9179,7 +10062,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -9341,11 +10224,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -9359,7 +10248,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -9565,6 +10454,21 @@ local function names(area, name, text)
   end
   return list
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -9576,12 +10480,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
@@ -9628,6 +10550,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
@@ -9656,7 +10592,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -9711,11 +10647,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -9729,7 +10671,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -9745,6 +10687,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -9818,7 +10770,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function renew_life(jid)
   local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
@@ -10089,6 +11041,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -10126,7 +11081,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -10227,7 +11182,9 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change)
+  end
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -10316,7 +11273,6 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -10424,16 +11380,7 @@ if not given.checked then
     end
   end
   if given.result then
-    do
-      local area, name, text = 'Complete', 'result', given.result
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        do
-          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
+    given.result = seldom1('strict_json', 'Complete', 'result', given.result)
   end
 end
 if not given.next and (given.delay or given.depends) then
@@ -10488,6 +11435,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
+  since = given.since or false,
   key = false, retries = false, began = false, state = false,
 }
 if given.result then
@@ -10874,6 +11822,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -10889,13 +11844,6 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -10913,31 +11861,7 @@ end
 end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  do
-    local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = text and tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
-    if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = text and tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
-    end
-    return seconds > 0 and seconds or 60
-  end
+  return (finite(config[1]) or finite(config[2], 60))
 end
 local jid
 do
@@ -10968,6 +11892,7 @@ do
   worker = text
 end
 local data = ARGV[4]
+local since = ARGV[5] ~= '' and ARGV[5]
 if data then
   do
     local area, name, text = 'Heartbeat', 'data', data
@@ -10981,13 +11906,13 @@ if data then
   end
 end
 local key = prefix .. 'j:' .. jid
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
 local queue = job[1]
 do
-  local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
+  local area, jid, queue, owner, state, worker, time, since = 'Heartbeat', jid, queue, job[3], job[2], worker, job[6], since
   local problem
   repeat
-    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker
+    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker, time, since
     if not state then
       problem = 'Job ' .. jid .. ' does not exist'
       break
@@ -11272,6 +12197,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -11280,7 +12209,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -11348,12 +12277,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -11367,10 +12296,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -11465,6 +12395,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -11483,6 +12427,28 @@ local function end_in_state(values, state, since)
     return earlier(gone, finite(values.s))
   end
   return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -11563,6 +12529,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -11571,7 +12541,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -11639,12 +12609,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -11658,10 +12628,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -11681,6 +12652,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -11704,11 +12676,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -11722,7 +12700,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -11738,6 +12716,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -11998,6 +12986,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -12035,7 +13026,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -12129,6 +13120,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -12140,14 +13134,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -12402,8 +13443,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
+local unheard = 0
 local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
@@ -12428,6 +13469,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -12446,6 +13501,28 @@ local function end_in_state(values, state, since)
     return earlier(gone, finite(values.s))
   end
   return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -12520,6 +13597,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -12528,7 +13609,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -12596,12 +13677,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -12615,10 +13696,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -12638,6 +13720,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -12661,11 +13744,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -12679,7 +13768,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -12695,6 +13784,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -12882,6 +13981,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -12919,7 +14021,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -13013,6 +14115,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -13024,14 +14129,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -13114,7 +14266,46 @@ local function read_owned(area, item, worker)
   end
 end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -13515,18 +14706,11 @@ if data then
   end
 end
 local item = {jid = jid, group = group, message = message, data = data or ''}
-if ARGV[7] then
-  do
-    local area, name, text = 'Fail', 'result', ARGV[7]
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  item.result = ARGV[7]
+if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
+  item.result = seldom1('strict_json', 'Fail', 'result', ARGV[7])
+end
+if ARGV[8] and ARGV[8] ~= '' then
+  item.since = ARGV[8]
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
@@ -13698,11 +14882,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -13716,7 +14906,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -13903,7 +15093,7 @@ local function reject(area, message)
 end
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor
@@ -13983,25 +15173,13 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
-local tellable = 200
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
+local unheard = 0
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -14035,6 +15213,25 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)
@@ -14069,8 +15266,10 @@ end
   local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+end
+end
+local tellable = 200
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -14085,9 +15284,6 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -14095,6 +15291,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -14115,9 +15325,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -14188,6 +15420,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -14196,7 +15432,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -14209,7 +15445,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -14264,12 +15500,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -14283,10 +15519,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -14306,6 +15543,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -14329,11 +15567,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -14347,7 +15591,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -14365,7 +15609,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -14570,7 +15814,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -14621,7 +15865,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -14636,6 +15880,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -14673,7 +15920,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -14694,7 +15941,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -14770,6 +16017,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -14789,6 +16039,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -14797,6 +16068,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -14804,20 +16078,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -14837,27 +16105,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -14865,11 +16132,19 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
 end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
 end
 local among = {}
 for i = 2, #ARGV do
@@ -15038,7 +16313,10 @@ for i = 2, #ARGV do
       end
     end
     if job[6] then
-      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+      job_ended(jid, job[6], how or 'canceled')
+      if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+        seldom1('leave_turns', queue, job[7])
+      end
     end
   until true
   if jobs[jid][1] ~= 'complete' then
@@ -15092,7 +16370,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -15108,8 +16386,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
+local unheard = 0
 local function array(list)
   if #list == 0 then
     return '{}'
@@ -15126,23 +16404,11 @@ local function list_of(text)
   end
   return {}
 end
-local tellable = 200
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -15176,6 +16442,25 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 elseif which == 'names_of' then
 local text = ...
   local found = {}
@@ -15190,8 +16475,10 @@ local group, failure, length = ...
   local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+end
+end
+local tellable = 200
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -15206,9 +16493,6 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -15216,6 +16500,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -15236,9 +16534,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -15309,6 +16629,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -15317,7 +16641,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -15330,7 +16654,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -15385,12 +16709,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -15404,10 +16728,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -15427,6 +16752,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -15450,11 +16776,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -15468,7 +16800,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -15486,7 +16818,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -15681,7 +17013,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -15732,7 +17064,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -15747,6 +17079,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -15784,7 +17119,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -15805,7 +17140,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -15881,6 +17216,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -15900,6 +17238,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -15908,6 +17267,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -15915,20 +17277,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -15948,27 +17304,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -15976,11 +17331,19 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
 end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
 end
 local left_out = {}
 local function read_cancelable(jid, among, n)
@@ -16156,7 +17519,10 @@ local function cancel_each(jids, count)
           end
         end
         if job[6] then
-          seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+          job_ended(jid, job[6], how or 'canceled')
+          if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+            seldom1('leave_turns', queue, job[7])
+          end
         end
       until true
       canceled, jobs[jids[i]] = canceled + 1, false
@@ -16278,7 +17644,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -16309,8 +17675,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
+local unheard = 0
 local function array(list)
   if #list == 0 then
     return '{}'
@@ -16318,6 +17684,869 @@ local function array(list)
   return cjson.encode(list)
 end
 local tellable = 200
+local function job_ended(jid, stored, state)
+local function write_first(...)
+  local reply = try(...)
+  if type(reply) == 'table' and reply.err then
+    do
+      call('del', prefix .. 'x:none')
+    end
+    return try(...)
+  end
+  return reply
+end
+local function may_write(key)
+  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
+end
+local none = {}
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function without_letter(text, letter)
+  local letters, body = string.match(text, '^(%a+)(|.*)$')
+  letters = string.gsub(letters, letter, '')
+  return letters == '' and '' or letters .. body
+end
+local function earlier(a, b)
+  return a and b and math.min(a, b) or a or b
+end
+local function end_in_state(values, state, since)
+  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
+  if state == 'complete' then
+    return earlier(gone, complete and since + complete)
+  elseif state == 'failed' and failed then
+    return failed >= 0 and since + failed or nil
+  elseif state ~= 'failed' and state ~= 'running' then
+    return earlier(gone, finite(values.s))
+  end
+  return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
+local function is_forgotten(stored, state)
+  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
+  if not letter or not seldom1('has_option', stored, letter) then
+    return false
+  end
+  local _, values = split_options(stored)
+  return finite(values[letter]) == 0
+end
+local function note_life(jid, ends)
+  if ends then
+    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
+  else
+    try('zrem', prefix .. 'x:until', jid)
+  end
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function leave_queue(queue, jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = split_options(text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  seldom1('wake', queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function undepend(jid, other)
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
+end
+local function free(jid, released)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
+  local queue, due = job[1], released and not job[4] and finite(job[3])
+  if not queue then
+    return
+  end
+  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
+  if not due then
+    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
+  end
+  local reply = try('zadd', place, score, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+  call('hset', key, 'state', state)
+  if due then
+    call('hdel', key, 'scheduled')
+  end
+  if job[4] then
+    call('hdel', key, 'x:undelayed')
+  end
+  note_filled(queue)
+  wake_for(queue, due and due - now or 0)
+end
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+local function entry(at, what, details)
+  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
+end
+local function trim_history(key, length, cap)
+  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
+  if cap > 0 and length > cap then
+    local first = call('lindex', key, 0)
+    call('ltrim', key, -math.max(cap - 1, 1), -1)
+    call('lpush', key, first)
+  end
+end
+local function record(key, text, cap)
+  local length = try('rpush', key .. '-history', text)
+  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+    trim_history(key .. '-history', length, cap)
+  end
+  return length
+end
+local function move_stage(key, stage)
+  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
+  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
+  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
+  if popped then
+    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
+    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
+  end
+  if failed then
+    try('rpush', key, entry(failed, '"failed"'))
+  end
+  if done then
+    try('rpush', key, entry(done, '"done"'))
+  end
+end
+local function move_history(jid, text)
+  local key = prefix .. 'j:' .. jid .. '-history'
+  if not may_write(key) then
+    return
+  end
+  call('hdel', prefix .. 'j:' .. jid, 'history')
+  for _, stage in ipairs(list_of(text)) do
+    if type(stage) == 'table' then
+      move_stage(key, stage)
+    end
+  end
+end
+local function adopt_history(jid, text)
+  if text then
+    move_history(jid, text)
+  end
+end
+local function add_failure(jid, group)
+  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
+  if type(reply) == 'table' then
+    return reply.err
+  end
+  try('sadd', prefix .. 'failures', group)
+end
+local function uncount_failure(queue, failure)
+  local at = finite(failure.when)
+  if at and queue then
+    do
+      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+end
+local function leave_group(jid, failure, count)
+  local group = failure.group
+  if type(group) == 'string' then
+    local key = prefix .. 'f:' .. group
+    local length = count and 0 or finite(try('llen', key), 0)
+    if length >= 10000 then
+      count = seldom1('count_from', group, failure, length)
+    end
+    try('lrem', key, count or 0, jid)
+    do
+      local group = group
+      if call('exists', prefix .. 'f:' .. group) == 0 then
+        try('srem', prefix .. 'failures', group)
+      end
+    end
+  end
+end
+local function unfile_failures(jids)
+  do
+    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+    end
+  end
+end
+local function mark_exhausted(jid, queue, group, failure, cap)
+  do
+    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
+    local length = try('rpush', key .. '-history', text)
+    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
+      trim_history(key .. '-history', length, cap)
+    end
+  end
+  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  do
+    local queue = queue
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+    do
+      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
+      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+      if try('hincrby', key, field, by) == by then
+        do
+          local key, day = key, day
+          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+        end
+      end
+    end
+  end
+  do
+    local channel, jid = 'failed', jid
+    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+      try('publish', prefix .. channel, jid)
+    end
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+local function read_failing()
+  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
+    'jobs-failed-history-count')
+  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
+end
+local function delete_failed(jid, forced)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
+  local stored = job[5] or ''
+  if job[1] ~= 'failed' then
+    return 'moved'
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
+    return 'kept'
+  end
+  local details = list_of(job[3])
+  leave_group(jid, details, -1)
+  uncount_failure(job[2], details)
+  remove_tags(jid, seldom1('names_of', job[4]), 1)
+  call('del', key, key .. '-history')
+  if (string.find(stored, '^%a*[stkK]') ~= nil) then
+    note_life(jid)
+  end
+  return 'deleted'
+end
+local function clear_list(seconds)
+  local filed, deleted = prefix .. 'failed-jobs-list', 0
+  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
+  for i = 1, #old do
+    local outcome = delete_failed(old[i])
+    if outcome == 'kept' then
+      call('zadd', filed, stamp, old[i])
+    else
+      call('zrem', filed, old[i])
+      deleted = deleted + (outcome == 'deleted' and 1 or 0)
+    end
+  end
+  return deleted
+end
+local function clear_group(group, keep, limit)
+  local key, deleted = prefix .. 'f:' .. group, 0
+  local last = try('lrange', key, -limit, -1)
+  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
+  for i = #last, 1, -1 do
+    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
+    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
+    if excess <= 0 and not is_old then
+      return deleted
+    end
+    local outcome = delete_failed(last[i])
+    if outcome == 'deleted' then
+      unfile_failures({last[i]})
+    elseif outcome == 'moved' then
+      leave_group(last[i], {group = group}, -1)
+    end
+    excess = excess - (outcome == 'kept' and 0 or 1)
+    deleted = deleted + (outcome == 'deleted' and 1 or 0)
+  end
+  return deleted
+end
+local function file_failure(jid, group, keep, stored)
+  local left = 100
+  if keep.seconds >= 0 then
+    if not (stored and seldom1('has_option', stored, 'K')) then
+      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
+    end
+    left = left - clear_list(keep.seconds)
+  end
+  if left > 0 then
+    clear_group(group, keep, math.min(left, 10))
+  end
+end
+local function rest_key(jid)
+  return prefix .. 'x:rest:' .. jid
+end
+local function fail_unasked(jid, queue, group, message, stored, ended)
+  local key = prefix .. 'j:' .. jid
+  leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
+  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
+    undepend(jid, other)
+  end
+  local cap, keep = read_failing()
+  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
+  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
+  ended(jid, stored, 'failed')
+  if keep then
+    file_failure(jid, group, keep, stored)
+  end
+end
+local function let_run(jid, other)
+  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
+  if type(try('srem', dependencies, other)) == 'table' then
+    return false
+  elseif call('scard', dependencies) == 0 and free(jid, true) then
+    call('sadd', dependencies, other)
+    return false
+  end
+  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+  return true
+end
+local function tell(jid, other, group, ended)
+  local key = prefix .. 'j:' .. jid
+  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
+  local letters, values = split_options(job[3])
+  local policy = values.f
+  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
+    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
+    return false
+  end
+  local runs = policy['do'] == 'run'
+  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
+    return false
+  end
+  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
+  policy.failed[other] = group
+  call('hset', key, 'x:o', join_options(letters, values))
+  adopt_history(jid, job[4])
+  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
+  if runs then
+    return true
+  end
+  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
+  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
+  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
+  return true, job[3]
+end
+local function group_of(jid)
+  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
+  local group = type(failure) == 'string' and list_of(failure).group
+  return type(group) == 'string' and group or ''
+end
+local function tell_each(jids, other, failed, ended)
+  local group, minded = group_of(other), 0
+  for i = 1, #jids do
+    local minds, stored = tell(jids[i], other, group, ended)
+    minded = minded + (minds and 1 or 0)
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
+  end
+  tellable = tellable - #jids
+  return minded
+end
+local function leave_untold(jid, cursor)
+  local reply = try('set', rest_key(jid), cursor, 'NX')
+  if reply and not reply.err then
+    try('zadd', prefix .. 'x:rest', stamp, jid)
+  end
+end
+local function dependents_from(jid, cursor)
+  local key = prefix .. 'j:' .. jid .. '-dependents'
+  local all = cursor == '0' and try('srandmember', key, tellable + 1)
+  if all and #all <= tellable then
+    return all, '0'
+  end
+  local page = try('sscan', key, cursor, 'COUNT', tellable)
+  return page[2] or none, page[1] or '0'
+end
+local function tell_all(failed, cursor, ended, again)
+  local at, minded = 1, 0
+  while failed[at] do
+    local jid = failed[at]
+    repeat
+      if tellable <= 0 then
+        if minded > 0 or not again then
+          leave_untold(jid, cursor)
+        end
+        break
+      end
+      local dependents
+      dependents, cursor = dependents_from(jid, cursor)
+      minded = minded + tell_each(dependents, jid, failed, ended)
+    until cursor == '0'
+    at, cursor = at + 1, '0'
+  end
+  return minded
+end
+local function result_field(state, time, result)
+  return state .. '|' .. (time or '') .. '|' .. result
+end
+local function read_end(run, jid)
+  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
+  local state = job[1]
+  if not state then
+    return false
+  end
+  local found = {state = state}
+  local ended = state == 'complete' or state == 'failed'
+  if ended then
+    local belongs = result_field(state, job[2], '')
+    if string.sub(job[4] or '', 1, #belongs) == belongs then
+      found.result = string.sub(job[4], #belongs + 1)
+    end
+    found.failure = state == 'failed' and job[3] or nil
+  end
+  return cjson.encode(found), ended
+end
+local function keep_result(key, state)
+  local job = call('hmget', key, 'time', 'x:result', 'x:o')
+  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
+  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
+  if result and string.sub(stored, 1, #belongs) ~= belongs then
+    call('hset', key, 'x:result', belongs .. result)
+  end
+  local left = without_letter(job[3], 'r')
+  if left == '' then
+    call('hdel', key, 'x:o')
+  else
+    call('hset', key, 'x:o', left)
+  end
+end
+local function unique_key(name)
+  return prefix .. 'x:unique:' .. name
+end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
+local function claim_of(text)
+  local _, values = split_options(text)
+  local claim = values.u
+  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
+    return claim
+  end
+end
+local function stored_claim(name)
+  local text = try('get', unique_key(name))
+  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
+end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
+local function release_claim(jid, stored, state)
+  local claim = claim_of(stored)
+  if not claim then
+    return
+  end
+  local ends, holder = stored_claim(claim.k)
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
+  end
+end
+local function is_an_end(state)
+  return state == 'complete' or state == 'failed'
+end
+local function publish_end(jid, state, forgotten)
+  local message = is_an_end(state) and read_end(try, jid)
+  if not message then
+    message = '{"state":"canceled","cause":"' .. state .. '"}'
+  elseif #message > 65536 and not forgotten then
+    message = '{"state":"' .. state .. '","more":true}'
+  end
+  try('publish', prefix .. ('x:done:' .. jid), message)
+end
+local function keep_record(jid, stored, state, forgotten)
+  if not is_an_end(state) or forgotten and state == 'complete' then
+    note_life(jid)
+  elseif forgotten and delete_failed(jid, true) == 'kept' then
+    note_life(jid, now)
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
+    local _, values = split_options(stored)
+    note_life(jid, end_in_state(values, state, now))
+  end
+end
+  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
+  local forgotten = mortal and is_forgotten(stored, state)
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
+    keep_result(prefix .. 'j:' .. jid, state)
+  end
+  if seldom1('has_option', stored, 'w') then
+    publish_end(jid, state, forgotten)
+  end
+  if seldom1('has_option', stored, 'u') then
+    release_claim(jid, stored, state)
+  end
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
+    leave_limits(jid, stored)
+  end
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
+    tell_all({jid}, '0', job_ended)
+  end
+  if mortal then
+    keep_record(jid, stored, state, forgotten)
+  end
+  return forgotten and state == 'complete'
+end
 local function outsider(jids, among)
   for i = 1, #jids do
     if not among[jids[i]] then
@@ -16327,7 +18556,7 @@ local function outsider(jids, among)
 end
 local function read_job_to_cancel(jid, most)
   local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
   key = key .. '-dependencies'
   job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
@@ -16522,7 +18751,10 @@ local function cancel_each(jids, count)
           end
         end
         if job[6] then
-          seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+          job_ended(jid, job[6], how or 'canceled')
+          if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+            seldom1('leave_turns', queue, job[7])
+          end
         end
       until true
       canceled, jobs[jids[i]] = canceled + 1, false
@@ -16578,7 +18810,10 @@ local function not_empty(text)
 end
 local searched = 0
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -16612,6 +18847,25 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 elseif which == 'names_of' then
 local text = ...
 local function list_of(text)
@@ -16646,806 +18900,6 @@ end
   local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
-local function write_first(...)
-  local reply = try(...)
-  if type(reply) == 'table' and reply.err then
-    do
-      call('del', prefix .. 'x:none')
-    end
-    return try(...)
-  end
-  return reply
-end
-local function may_write(key)
-  return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function without_letter(text, letter)
-  local letters, body = string.match(text, '^(%a+)(|.*)$')
-  letters = string.gsub(letters, letter, '')
-  return letters == '' and '' or letters .. body
-end
-local function earlier(a, b)
-  return a and b and math.min(a, b) or a or b
-end
-local function end_in_state(values, state, since)
-  local gone, complete, failed = finite(values.t), finite(values.k), finite(values.K)
-  if state == 'complete' then
-    return earlier(gone, complete and since + complete)
-  elseif state == 'failed' and failed then
-    return failed >= 0 and since + failed or nil
-  elseif state ~= 'failed' and state ~= 'running' then
-    return earlier(gone, finite(values.s))
-  end
-  return gone
-end
-local function is_forgotten(stored, state)
-  local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
-    return false
-  end
-  local _, values = split_options(stored)
-  return finite(values[letter]) == 0
-end
-local function note_life(jid, ends)
-  if ends then
-    try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
-  else
-    try('zrem', prefix .. 'x:until', jid)
-  end
-end
-local function wake_for(queue, delay)
-  return delay < 3600 and seldom1('wake', queue)
-end
-local function is_claimed(queue, due, worker)
-  local held = try('get', prefix .. 'x:due:' .. queue)
-  if type(held) ~= 'string' then
-    return false
-  end
-  local until_then, holder = string.match(held, '^(%S+) (.*)$')
-  local at = tonumber(until_then)
-  return at and holder ~= worker and at > now and at <= due and
-    try('sismember', prefix .. 'x:idle', holder) == 1
-end
-local function leave_queue(queue, jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function limit_key(name, part)
-  return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function rate_opens(limit)
-  local place = limit.rate - limit.started - 1
-  if place < 0 then
-    return now + limit.per
-  elseif not limit.from or place < limit.from then
-    limit.from = math.max(place - limit.most + 1, 0)
-    limit.times = try('lrange', limit.list, limit.from, place)
-  end
-  local time = finite(limit.times[place - limit.from + 1])
-  local opens = time and time + limit.per
-  return opens and opens > now and opens or nil
-end
-local function slot_end(ends)
-  return string.format('%.0f', math.ceil(ends))
-end
-local function slot_ends(jid)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
-  if job[1] ~= 'running' or not job[2] then
-    return
-  end
-  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
-    return ends
-  end
-  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
-end
-local function heal_limit(limit)
-  local held = limit_key(limit.name, 'held')
-  limit.healed = true
-  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
-  for i = 1, #ended do
-    local ends = slot_ends(ended[i])
-    if ends and ends > now then
-      try('zadd', held, slot_end(ends), ended[i])
-    elseif try('zrem', held, ended[i]) == 1 then
-      limit.room = limit.room + 1
-    end
-  end
-end
-local function limit_opens(limit, jid)
-  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
-  if opens then
-    return opens
-  elseif limit.room <= 0 and not limit.healed then
-    heal_limit(limit)
-  end
-  if limit.room > 0 then
-    return
-  end
-  local held = limit_key(limit.name, 'held')
-  if jid and type(try('zscore', held, jid)) == 'string' then
-    return
-  end
-  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
-  return math.max(limit.ends, now + 1)
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function parked_in(jid, name)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
-  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
-end
-local function unpark(jid, queue, score)
-  local work = prefix .. 'q:' .. queue .. '-work'
-  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
-    return false
-  end
-  call('zadd', work, score, jid)
-  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
-  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
-  note_filled(queue)
-  seldom1('wake', queue)
-  return true
-end
-local function arm(jid, queue, at)
-  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
-  local due = finite(try('zscore', scheduled, jid))
-  if due and due > at then
-    try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
-      wake_for(queue, at - now)
-    end
-  end
-end
-local function return_parked(limit)
-  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
-  for _ = 1, 100 do
-    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
-    local jid, score = best[1], best[2]
-    if not jid then
-      return returned
-    end
-    local queue = parked_in(jid, limit.name)
-    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
-      passed = passed + 1
-    else
-      local opens = queue and limit_opens(limit)
-      if opens then
-        arm(jid, queue, opens)
-        return returned
-      end
-      try('zrem', wait, jid)
-      if queue and unpark(jid, queue, score) then
-        limit.started, limit.room = limit.started + 1, limit.room - 1
-        returned = returned + 1
-      end
-    end
-  end
-  return returned
-end
-local function limit_freed(name)
-  if try('exists', limit_key(name, 'wait')) == 1 then
-    return_parked(read_limit(name, 1))
-  end
-end
-local function leave_limits(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function undepend(jid, other)
-  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-  try('srem', prefix .. 'j:' .. jid .. '-dependencies', other)
-end
-local function free(jid, released)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'queue', 'priority', 'scheduled', 'x:undelayed', 'x:o')
-  local queue, due = job[1], released and not job[4] and finite(job[3])
-  if not queue then
-    return
-  end
-  local state, place, score = 'scheduled', prefix .. 'q:' .. queue .. '-scheduled', job[3]
-  if not due then
-    state, place, score = 'waiting', prefix .. 'q:' .. queue .. '-work', score_of(queue, job[2], job[5], {})
-  end
-  local reply = try('zadd', place, score, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-  call('hset', key, 'state', state)
-  if due then
-    call('hdel', key, 'scheduled')
-  end
-  if job[4] then
-    call('hdel', key, 'x:undelayed')
-  end
-  note_filled(queue)
-  wake_for(queue, due and due - now or 0)
-end
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-local function entry(at, what, details)
-  return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
-end
-local function trim_history(key, length, cap)
-  cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
-  if cap > 0 and length > cap then
-    local first = call('lindex', key, 0)
-    call('ltrim', key, -math.max(cap - 1, 1), -1)
-    call('lpush', key, first)
-  end
-end
-local function record(key, text, cap)
-  local length = try('rpush', key .. '-history', text)
-  if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-    trim_history(key .. '-history', length, cap)
-  end
-  return length
-end
-local function move_stage(key, stage)
-  local popped, failed, done = finite(stage.popped), finite(stage.failed), finite(stage.done)
-  local queue = cjson.encode({q = (type(stage.q) == 'string' and stage.q or nil)})
-  try('rpush', key, ('[' .. string.format('%d', (finite(stage.put, 0))) .. ',"put"' .. (queue and ',' .. queue or '') .. ']'))
-  if popped then
-    local worker = cjson.encode({worker = (type(stage.worker) == 'string' and stage.worker or nil)})
-    try('rpush', key, ('[' .. string.format('%d', popped) .. ',"popped"' .. (worker and ',' .. worker or '') .. ']'))
-  end
-  if failed then
-    try('rpush', key, entry(failed, '"failed"'))
-  end
-  if done then
-    try('rpush', key, entry(done, '"done"'))
-  end
-end
-local function move_history(jid, text)
-  local key = prefix .. 'j:' .. jid .. '-history'
-  if not may_write(key) then
-    return
-  end
-  call('hdel', prefix .. 'j:' .. jid, 'history')
-  for _, stage in ipairs(list_of(text)) do
-    if type(stage) == 'table' then
-      move_stage(key, stage)
-    end
-  end
-end
-local function adopt_history(jid, text)
-  if text then
-    move_history(jid, text)
-  end
-end
-local function add_failure(jid, group)
-  local reply = write_first('lpush', prefix .. 'f:' .. group, jid)
-  if type(reply) == 'table' then
-    return reply.err
-  end
-  try('sadd', prefix .. 'failures', group)
-end
-local function uncount_failure(queue, failure)
-  local at = finite(failure.when)
-  if at and queue then
-    do
-      local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-end
-local function leave_group(jid, failure, count)
-  local group = failure.group
-  if type(group) == 'string' then
-    local key = prefix .. 'f:' .. group
-    local length = count and 0 or finite(try('llen', key), 0)
-    if length >= 10000 then
-      count = seldom1('count_from', group, failure, length)
-    end
-    try('lrem', key, count or 0, jid)
-    do
-      local group = group
-      if call('exists', prefix .. 'f:' .. group) == 0 then
-        try('srem', prefix .. 'failures', group)
-      end
-    end
-  end
-end
-local function unfile_failures(jids)
-  do
-    local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-    for from = 1, #list, 1000 do
-      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-    end
-  end
-end
-local function mark_exhausted(jid, queue, group, failure, cap)
-  do
-    local key, text, cap = prefix .. 'j:' .. jid, entry(now, '"failed"', cjson.encode({group = group})), cap
-    local length = try('rpush', key .. '-history', text)
-    if length ~= 1 and length ~= 2 and type(length) == 'number' and (not cap or length > cap) then
-      trim_history(key .. '-history', length, cap)
-    end
-  end
-  call('hset', prefix .. 'j:' .. jid, 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  do
-    local queue = queue
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failures', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-    do
-      local day, queue, field, by = (now - now % 86400), queue, 'failed', 1
-      local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-      if try('hincrby', key, field, by) == by then
-        do
-          local key, day = key, day
-          local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-          try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-        end
-      end
-    end
-  end
-  do
-    local channel, jid = 'failed', jid
-    if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-      try('publish', prefix .. channel, jid)
-    end
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-local function read_failing()
-  local values = try('hmget', prefix .. 'config', 'max-job-history', 'jobs-failed-history',
-    'jobs-failed-history-count')
-  return finite(values[1], 100), ((values[2] or values[3]) and {seconds = finite(values[2], -1), count = finite(values[3], -1)})
-end
-local function delete_failed(jid, forced)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'failure', 'tags', 'x:o')
-  local stored = job[5] or ''
-  if job[1] ~= 'failed' then
-    return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
-    return 'kept'
-  end
-  local details = list_of(job[3])
-  leave_group(jid, details, -1)
-  uncount_failure(job[2], details)
-  remove_tags(jid, seldom1('names_of', job[4]), 1)
-  call('del', key, key .. '-history')
-  if (string.find(stored, '^%a*[stkK]') ~= nil) then
-    note_life(jid)
-  end
-  return 'deleted'
-end
-local function clear_list(seconds)
-  local filed, deleted = prefix .. 'failed-jobs-list', 0
-  local old = try('zrangebyscore', filed, '-inf', string.format('%.17g', (now - seconds)), 'LIMIT', 0, 100)
-  for i = 1, #old do
-    local outcome = delete_failed(old[i])
-    if outcome == 'kept' then
-      call('zadd', filed, stamp, old[i])
-    else
-      call('zrem', filed, old[i])
-      deleted = deleted + (outcome == 'deleted' and 1 or 0)
-    end
-  end
-  return deleted
-end
-local function clear_group(group, keep, limit)
-  local key, deleted = prefix .. 'f:' .. group, 0
-  local last = try('lrange', key, -limit, -1)
-  local excess = keep.count >= 0 and finite(try('llen', key), 0) - keep.count or 0
-  for i = #last, 1, -1 do
-    local failure = list_of(try('hget', prefix .. 'j:' .. last[i], 'failure'))
-    local is_old = keep.seconds >= 0 and finite(failure.when, now) + 1 <= now - keep.seconds
-    if excess <= 0 and not is_old then
-      return deleted
-    end
-    local outcome = delete_failed(last[i])
-    if outcome == 'deleted' then
-      unfile_failures({last[i]})
-    elseif outcome == 'moved' then
-      leave_group(last[i], {group = group}, -1)
-    end
-    excess = excess - (outcome == 'kept' and 0 or 1)
-    deleted = deleted + (outcome == 'deleted' and 1 or 0)
-  end
-  return deleted
-end
-local function file_failure(jid, group, keep, stored)
-  local left = 100
-  if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
-      try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
-    end
-    left = left - clear_list(keep.seconds)
-  end
-  if left > 0 then
-    clear_group(group, keep, math.min(left, 10))
-  end
-end
-local function rest_key(jid)
-  return prefix .. 'x:rest:' .. jid
-end
-local function fail_unasked(jid, queue, group, message, stored, ended)
-  local key = prefix .. 'j:' .. jid
-  leave_queue(queue, jid)
-  for _, other in ipairs(try('smembers', key .. '-dependencies')) do
-    undepend(jid, other)
-  end
-  local cap, keep = read_failing()
-  mark_exhausted(jid, queue, group, cjson.encode({group = group, message = message, when = (math.floor(now)), worker = ''}), cap)
-  try('publish', prefix .. 'log', (cjson.encode({ jid = jid, event = 'failed', worker = '', group = group, message = message, })))
-  ended(jid, stored, 'failed')
-  if keep then
-    file_failure(jid, group, keep, stored)
-  end
-end
-local function let_run(jid, other)
-  local dependencies = prefix .. 'j:' .. jid .. '-dependencies'
-  if type(try('srem', dependencies, other)) == 'table' then
-    return false
-  elseif call('scard', dependencies) == 0 and free(jid, true) then
-    call('sadd', dependencies, other)
-    return false
-  end
-  try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-  return true
-end
-local function tell(jid, other, group, ended)
-  local key = prefix .. 'j:' .. jid
-  local job = try('hmget', key, 'state', 'queue', 'x:o', 'history')
-  local letters, values = split_options(job[3])
-  local policy = values.f
-  if job[1] ~= 'depends' or not job[2] or type(policy) ~= 'table'
-    or policy['do'] ~= 'run' and policy['do'] ~= 'fail' then
-    return false
-  end
-  local runs = policy['do'] == 'run'
-  if runs and not let_run(jid, other) or not runs and add_failure(jid, 'failed-dependency') then
-    return false
-  end
-  policy.failed = type(policy.failed) == 'table' and policy.failed or {}
-  policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
-  adopt_history(jid, job[4])
-  record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
-  if runs then
-    return true
-  end
-  local message = 'It depends on ' .. other .. ', which has failed in ' .. group
-  local alone = string.gsub(job[3], '^(%a*)d', '%1', 1)
-  fail_unasked(jid, job[2], 'failed-dependency', message, alone, ended)
-  return true, job[3]
-end
-local function group_of(jid)
-  local failure = try('hget', prefix .. 'j:' .. jid, 'failure')
-  local group = type(failure) == 'string' and list_of(failure).group
-  return type(group) == 'string' and group or ''
-end
-local function tell_each(jids, other, failed, ended)
-  local group, minded = group_of(other), 0
-  for i = 1, #jids do
-    local minds, stored = tell(jids[i], other, group, ended)
-    minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
-  end
-  tellable = tellable - #jids
-  return minded
-end
-local function leave_untold(jid, cursor)
-  local reply = try('set', rest_key(jid), cursor, 'NX')
-  if reply and not reply.err then
-    try('zadd', prefix .. 'x:rest', stamp, jid)
-  end
-end
-local function dependents_from(jid, cursor)
-  local key = prefix .. 'j:' .. jid .. '-dependents'
-  local all = cursor == '0' and try('srandmember', key, tellable + 1)
-  if all and #all <= tellable then
-    return all, '0'
-  end
-  local page = try('sscan', key, cursor, 'COUNT', tellable)
-  return page[2] or none, page[1] or '0'
-end
-local function tell_all(failed, cursor, ended, again)
-  local at, minded = 1, 0
-  while failed[at] do
-    local jid = failed[at]
-    repeat
-      if tellable <= 0 then
-        if minded > 0 or not again then
-          leave_untold(jid, cursor)
-        end
-        break
-      end
-      local dependents
-      dependents, cursor = dependents_from(jid, cursor)
-      minded = minded + tell_each(dependents, jid, failed, ended)
-    until cursor == '0'
-    at, cursor = at + 1, '0'
-  end
-  return minded
-end
-local function result_field(state, time, result)
-  return state .. '|' .. (time or '') .. '|' .. result
-end
-local function read_end(run, jid)
-  local job = run('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'failure', 'x:result')
-  local state = job[1]
-  if not state then
-    return false
-  end
-  local found = {state = state}
-  local ended = state == 'complete' or state == 'failed'
-  if ended then
-    local belongs = result_field(state, job[2], '')
-    if string.sub(job[4] or '', 1, #belongs) == belongs then
-      found.result = string.sub(job[4], #belongs + 1)
-    end
-    found.failure = state == 'failed' and job[3] or nil
-  end
-  return cjson.encode(found), ended
-end
-local function keep_result(key, state)
-  local job = call('hmget', key, 'time', 'x:result', 'x:o')
-  local belongs, stored = result_field(state, job[1], ''), job[2] or ''
-  local result = string.match(stored, '^%a+|[^|]*|(.*)$')
-  if result and string.sub(stored, 1, #belongs) ~= belongs then
-    call('hset', key, 'x:result', belongs .. result)
-  end
-  local left = without_letter(job[3], 'r')
-  if left == '' then
-    call('hdel', key, 'x:o')
-  else
-    call('hset', key, 'x:o', left)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function claim_on(name, state, stored)
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function release_claim(jid, stored, state)
-  local claim = claim_of(stored)
-  if not claim then
-    return
-  end
-  local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
-    return
-  end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
-    write_claim(other, theirs)
-  end
-end
-local function is_an_end(state)
-  return state == 'complete' or state == 'failed'
-end
-local function publish_end(jid, state, forgotten)
-  local message = is_an_end(state) and read_end(try, jid)
-  if not message then
-    message = '{"state":"canceled","cause":"' .. state .. '"}'
-  elseif #message > 65536 and not forgotten then
-    message = '{"state":"' .. state .. '","more":true}'
-  end
-  try('publish', prefix .. ('x:done:' .. jid), message)
-end
-local function keep_record(jid, stored, state, forgotten)
-  if not is_an_end(state) or forgotten and state == 'complete' then
-    note_life(jid)
-  elseif forgotten and delete_failed(jid, true) == 'kept' then
-    note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
-    local _, values = split_options(stored)
-    note_life(jid, end_in_state(values, state, now))
-  end
-end
-local function job_ended(jid, stored, state)
-  local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
-  local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
-    keep_result(prefix .. 'j:' .. jid, state)
-  end
-  if has_option(stored, 'w') then
-    publish_end(jid, state, forgotten)
-  end
-  if has_option(stored, 'u') then
-    release_claim(jid, stored, state)
-  end
-  if has_option(stored, 'c') and state ~= 'complete' then
-    leave_limits(jid, stored)
-  end
-  if state == 'failed' and has_option(stored, 'd') then
-    tell_all({jid}, '0', job_ended)
-  end
-  if mortal then
-    keep_record(jid, stored, state, forgotten)
-  end
-  return forgotten and state == 'complete'
-end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 elseif which == 'after_cursor' then
 local area, list, cursor = ...
 local function reject(area, message)
@@ -17672,8 +19126,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
+local unheard = 0
 local function array(list)
   if #list == 0 then
     return '{}'
@@ -17681,354 +19135,7 @@ local function array(list)
   return cjson.encode(list)
 end
 local tellable = 200
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
-local left_out = {}
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-local function read_cancelable(jid, among, n)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents
-  repeat
-    local run, jid, among, n = try, jid, among, n
-    local key = prefix .. 'j:' .. jid .. '-dependents'
-    local found = run('srandmember', key, 10 + 1)
-    if #found <= 10 or outsider(found, among) then
-      dependents = found
-      break
-    end
-    dependents = run('srandmember', key, n + 1)
-  until true
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-local function promote(jids, queue)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
-end
-local function read_scheduled(jids, queue)
-  local queues, jobs, ready = {}, {}, 0
-  for i = 1, #jids do
-    local jid = jids[i]
-    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
-      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
-    elseif state == 'waiting' then
-      ready = ready + 1
-    elseif state ~= 'scheduled' then
-      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-    else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
-    end
-  end
-  return queues, jobs, ready
-end
-local function release_scheduled(queue, jobs)
-  local work, moved, due, turns = {}, {}, {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
-    else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
-      moved[#moved + 1] = job.jid
-    end
-  end
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
-  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
-  for i = 1, #moved do
-    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-  end
-  note_filled(queue)
-  seldom1('wake', queue)
-end
-  local queues, jobs, ready = read_scheduled(jids, queue)
-  for i = 1, #queues do
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-  end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
-  end
-  return ready
-end
-seldom1 = function(which, ...)
-if which == 'wake' then
-local queue = ...
-local function note_missing(name, queue)
-  local key = prefix .. 'x:listed:' .. name
-  if try('exists', key) == 1 then
-    try('hset', key, queue, '1')
-  end
-end
-  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
-  local woken = false
-  for i = 1, 2 * 100 do
-    local from = list and (prefix .. 'x:list:' .. list) or waiting
-    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-    local name = popped[1]
-    if name and string.byte(name) == 1 then
-      list, lapses = string.sub(name, 2), popped[2]
-    elseif name then
-      local idle = try('srem', prefix .. 'x:idle', name) == 1
-      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
-      if woken then
-        break
-      end
-      unheard = unheard + 1
-    elseif list then
-      note_missing(list, queue)
-      list = nil
-    else
-      break
-    end
-  end
-  if list then
-    try('zadd', waiting, lapses, '\1' .. list)
-  end
-  return woken
-elseif which == 'names_of' then
-local text = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-elseif which == 'count_from' then
-local group, failure, length = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'within_reach' then
-local jids, most = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local left, count = 300000, math.min(#jids, most or #jids)
-  for i = 1, count do
-    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-    local group = job[1] == 'failed' and list_of(job[2]).group
-    if type(group) == 'string' then
-      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
-    end
-    if left < 0 and i > 1 then
-      count = i - 1
-      break
-    end
-  end
-  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
-elseif which == 'change_tags' then
-local jid, stored, adds, list, first = ...
-local function union(list, more, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #more do
-    if not has[more[i]] then
-      has[more[i]] = true
-      list[#list + 1] = more[i]
-    end
-  end
-  return list
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-  local tags = seldom1('names_of', stored)
-  if adds then
-    local known = #tags
-    tags = union(tags, list, first)
-    add_tags(jid, tags, known + 1)
-  else
-    tags = difference(tags, list, first)
-    remove_tags(jid, list, first)
-  end
-  return array(tags)
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -18042,9 +19149,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -18052,6 +19156,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -18072,9 +19190,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -18145,6 +19285,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -18153,7 +19297,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -18166,7 +19310,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -18221,12 +19365,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -18240,10 +19384,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -18263,6 +19408,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -18286,11 +19432,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -18304,7 +19456,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -18322,7 +19474,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -18527,7 +19679,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -18578,7 +19730,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -18593,6 +19745,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -18630,7 +19785,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -18651,7 +19806,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -18727,6 +19882,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -18746,6 +19904,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -18754,6 +19933,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -18761,20 +19943,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -18794,27 +19970,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -18822,10 +19997,378 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
+end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
+end
+local left_out = {}
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+local function read_cancelable(jid, among, n)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
+local function promote(jids, queue)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_scheduled(jids, queue)
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+local function release_scheduled(queue, jobs)
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
+  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
+  for i = 1, #moved do
+    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
+  end
+  note_filled(queue)
+  seldom1('wake', queue)
+end
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
+local queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids, most = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
+    end
+    if left < 0 and i > 1 then
+      count = i - 1
+      break
+    end
+  end
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+elseif which == 'change_tags' then
+local jid, stored, adds, list, first = ...
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+  local tags = seldom1('names_of', stored)
+  if adds then
+    local known = #tags
+    tags = union(tags, list, first)
+    add_tags(jid, tags, known + 1)
+  else
+    tags = difference(tags, list, first)
+    remove_tags(jid, list, first)
+  end
+  return array(tags)
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -19007,7 +20550,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      seldom1('leave_turns', queue, job[7])
+    end
   end
 end
 local function unlink_some(jid)
@@ -19072,6 +20618,254 @@ end
     canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
   end
   return canceled, {unpack(order, #jobs + 1)}
+elseif which == 'score_by_options' then
+local job, priority = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  if seldom1('has_option', job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+    return fair_score(job[1], priority, job[3], {})
+  end
+elseif which == 'follow_priority' then
+local jid, job, score = ...
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  seldom1('wake', queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function move_parked(jid, parked, score)
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
+end
+  if job[4] then
+    move_parked(jid, job[4], score)
+  elseif seldom1('has_option', job[3], 'g') and job[2] == 'waiting' then
+    seldom1('leave_turns', job[1], job[5])
+  end
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -19258,7 +21052,10 @@ local function cancel_all()
             end
           end
           if job[6] then
-            seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+            job_ended(jid, job[6], how or 'canceled')
+            if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+              seldom1('leave_turns', queue, job[7])
+            end
           end
         until true
         canceled, jobs[jids[i]] = canceled + 1, false
@@ -19319,18 +21116,19 @@ local function set_priorities()
   do
     call('del', prefix .. 'x:none')
   end
-  return each_job({'queue', 'state'}, function(jid, job)
+  return each_job(PRIORITY_FIELDS, function(jid, job)
     do
-      local run, jid, queue, state, priority = try, jid, job[1], job[2], priority
+      local run, jid, job, priority = try, jid, job, priority
+      local queue, score = job[1], job[3] and seldom1('score_by_options', job, priority) or priority
       if queue ~= '' then
-        local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
+        local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
         if type(moved) == 'table' then
           return moved.err
         end
       end
-      call('hset', prefix .. 'j:' .. jid, 'priority', priority)
-      if state == 'stalled' then
-        call('hdel', prefix .. 'j:' .. jid, 'grace')
+      try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+      if job[3] then
+        seldom1('follow_priority', jid, job, score)
       end
     end
   end)
@@ -19422,7 +21220,7 @@ end
 local function scan_cursor(area, cursor)
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor
@@ -19645,6 +21443,18 @@ local function finite(text, default)
   end
   return default
 end
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -19702,21 +21512,8 @@ local function wake_any()
     end
   end
 end
-local worker
-do
-  local area, name, text = 'Depart', 'worker', ARGV[2]
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
-  end
-  worker = text
-end
-local claim, relays = ARGV[3], ARGV[4]
+local worker = required('Depart', 'worker', ARGV[2])
+local claim, relays = required('Depart', 'claim', ARGV[3]), ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
     local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')
@@ -19864,11 +21661,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -19882,7 +21685,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -19995,11 +21798,44 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function undepend(jid, other)
   try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
@@ -20264,6 +22100,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -20301,7 +22140,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -20410,6 +22249,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -20425,6 +22278,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -20492,6 +22364,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not seldom1('has_option', stored, letter) then
@@ -20540,6 +22434,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -20548,7 +22446,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -20616,12 +22514,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -20635,10 +22533,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -20658,6 +22557,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -20916,6 +22816,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -20953,7 +22856,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -21050,6 +22953,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -21061,14 +22967,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -21285,8 +23238,19 @@ local function add_failure(jid, group)
 end
 local tellable = 200
 local function job_ended(jid, stored, state)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -21322,11 +23286,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -21340,7 +23310,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -21358,7 +23328,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function is_claimed(queue, due, worker)
@@ -21415,9 +23385,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = seldom1('split_options', stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = seldom1('split_options', stored)
@@ -21463,6 +23455,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -21471,7 +23467,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -21484,7 +23480,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -21539,12 +23535,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -21558,10 +23554,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -21581,6 +23578,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -21711,7 +23709,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -21730,6 +23728,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -21767,7 +23768,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -21788,7 +23789,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -21861,6 +23862,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = seldom1('split_options', text)
   local claim = values.u
@@ -21872,14 +23876,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -21899,26 +23950,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = seldom1('split_options', stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -22091,7 +24142,49 @@ local function fail(worker, item)
   end
 end
 seldom1 = function(which, ...)
-if which == 'split_options' then
+if which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+elseif which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'split_options' then
 local text = ...
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -22101,18 +24194,48 @@ local text = ...
   return '', {}
 elseif which == 'with_value' then
 local text, letter, value = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
   end
-  return has_option(text, letter) and text or letter .. text
+  return seldom1('has_option', text, letter) and text or letter .. text
 end
   local letters, values = seldom1('split_options', with_letter(text, letter))
   values[letter] = value
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
@@ -22150,11 +24273,8 @@ end
 elseif which == 'wake_for' then
 local queue, delay = ...
   return delay < 3600 and seldom1('wake', queue)
-elseif which == 'stop_all_limited' then
-local items = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
+elseif which == 'stop_limited' then
+local jid, stored = ...
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
@@ -22204,6 +24324,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -22212,7 +24336,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -22225,7 +24349,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -22280,12 +24404,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -22299,10 +24423,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -22329,10 +24454,211 @@ local function free_slots(names_in_order, jids)
     end
   end
 end
+  if not stored or not seldom1('has_option', stored, 'c') then
+    return
+  end
+  local found, jids = limits_of(stored), {}
+  for i = 1, #found do
+    jids[found[i]] = {jid}
+  end
+  free_slots(found, jids)
+elseif which == 'stop_all_limited' then
+local items = ...
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function limits_of(text)
+  local _, values = seldom1('split_options', text)
+  local found, seen = {}, {}
+  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
+    if type(name) == 'string' and not seen[name] and #found < 8 then
+      seen[name], found[#found + 1] = true, name
+    end
+  end
+  return found
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  seldom1('wake', queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      seldom1('wake_for', queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+local function free_slots(names_in_order, jids)
+  for _, name in ipairs(names_in_order) do
+    local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
+    if type(freed) == 'number' and freed > 0 then
+      limit_freed(name)
+    end
+  end
+end
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
-    for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
+    for _, name in ipairs(stored and seldom1('has_option', stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
       end
@@ -22464,9 +24790,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'file_failure' then
 local jid, group, keep, stored = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function note_life(jid, ends)
   if ends then
     try('zadd', prefix .. 'x:until', string.format('%.17g', ends), jid)
@@ -22548,7 +24871,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -22598,7 +24921,7 @@ local function clear_group(group, keep, limit)
 end
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -22615,8 +24938,19 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
@@ -22647,11 +24981,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -22665,7 +25005,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -22683,7 +25023,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -22790,6 +25130,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -22827,7 +25170,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -22848,7 +25191,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -22955,9 +25298,6 @@ local function each_slice(run, operation, key, list)
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
@@ -22981,11 +25321,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -22999,7 +25345,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -23017,7 +25363,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function free(jid, released)
@@ -23138,14 +25484,25 @@ local item, state, queue = ...
   call('hset', item.key, unpack(fields))
 elseif which == 'advance' then
 local item, cap = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
   end
-  return has_option(text, letter) and text or letter .. text
+  return seldom1('has_option', text, letter) and text or letter .. text
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -23169,7 +25526,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -23224,11 +25581,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -23242,7 +25605,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -23260,7 +25623,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -23328,7 +25691,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function renew_life(jid)
   local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
@@ -23450,6 +25813,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -23487,7 +25853,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -23508,7 +25874,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -23552,7 +25918,7 @@ local function watch(jid, ended, some)
   for _, other in ipairs(some or try('smembers', prefix .. 'j:' .. jid .. '-dependencies')) do
     local key = prefix .. 'j:' .. other
     local job = try('hmget', key, 'state', 'x:o')
-    if job[1] and not (job[2] and has_option(job[2], 'd')) then
+    if job[1] and not (job[2] and seldom1('has_option', job[2], 'd')) then
       local stored = job[2] and string.find(job[2], '^%a+|{') and job[2] or '|{}'
       call('hset', key, 'x:o', 'd' .. stored)
     end
@@ -23588,7 +25954,9 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change)
+  end
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -23615,7 +25983,7 @@ end
     keep_delay(item.key, delay, item.checked)
     publish_advance(item)
     local stored = item.change and item.change.o or item.stored
-    if stored and (has_option(stored, 'f') or item.stored and has_option(item.stored, 'f')) then
+    if stored and (seldom1('has_option', stored, 'f') or item.stored and seldom1('has_option', item.stored, 'f')) then
       watch(jid, job_ended)
       return call('hget', item.key, 'state')
     end
@@ -23677,7 +26045,6 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -23784,7 +26151,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  tries = amount
+  tries = amount + 0
 end
 local result = ARGV[7]
 if as ~= 'complete' and as ~= 'failed' then
@@ -23808,16 +26175,7 @@ if as == 'failed' then
   end
 end
 if result then
-  do
-    local area, name, text = 'End', 'result', result
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
+  result = seldom1('strict_json', 'End', 'result', result)
 end
 local key = prefix .. 'j:' .. jid
 local job = call('hmget', key, 'state', 'queue', 'worker', 'priority', 'history', 'grace', 'x:o',
@@ -23867,6 +26225,9 @@ local function requeue_in_place()
   end
   give_up(item, worker, fields)
   seldom1('wake_for', queue, 0)
+  if job[7] then
+    seldom1('stop_limited', jid, job[7])
+  end
   return 'waiting'
 end
 local function end_now()
@@ -24225,6 +26586,9 @@ else
     call('del', prefix .. 'x:none')
   end
 end
+if state ~= 'waiting' and job[1] == 'waiting' and job[7] and seldom1('has_option', job[7], 'g') then
+  seldom1('leave_turns', queue, job[4])
+end
 do
   if tries > 0 and call('exists', key) == 1 then
     call('hset', key, 'x:o', seldom1('with_value', call('hget', key, 'x:o'), 'n', calls))
@@ -24294,7 +26658,7 @@ local function reject(area, message)
 end
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor
@@ -24551,7 +26915,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
+  count = amount + 0
 end
 if count < 1 or count > 1000 then
   do
@@ -24621,7 +26985,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -24902,7 +27266,7 @@ local jid, score = ...
 elseif which == 'shown_data' then
 local key, bytes = ...
   local data = seldom1('data_of', key)
-  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+  if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
     return data
   end
   return string.sub(data, 1, bytes)
@@ -25013,7 +27377,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -25058,6 +27422,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -25092,11 +27470,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -25110,7 +27494,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -25126,6 +27510,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -25188,6 +27582,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -25236,6 +27652,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -25244,7 +27664,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -25312,12 +27732,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -25331,10 +27751,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -25354,6 +27775,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -25595,6 +28017,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -25632,7 +28057,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -25729,6 +28154,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -25740,14 +28168,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -25896,6 +28371,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -25904,7 +28383,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -25972,12 +28451,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -25991,10 +28470,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -26013,6 +28493,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -26024,6 +28512,10 @@ end
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
     for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
@@ -26187,6 +28679,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -26216,11 +28722,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -26234,7 +28746,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -26250,6 +28762,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -26530,6 +29052,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -26567,7 +29092,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -26729,11 +29254,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -26747,7 +29278,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -26916,6 +29447,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
@@ -26944,7 +29489,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -26999,11 +29544,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -27017,7 +29568,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -27033,6 +29584,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -27106,7 +29667,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function renew_life(jid)
   local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
@@ -27377,6 +29938,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -27414,7 +29978,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -27515,7 +30079,9 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change)
+  end
 end
 local function publish_advance(item, woken)
   if woken or 0 == 1 then
@@ -27604,7 +30170,6 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -28173,6 +30738,21 @@ local function options(area, first, last)
   end
   return found
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -28184,12 +30764,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
@@ -28358,6 +30956,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -28366,7 +30968,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -28434,12 +31036,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -28453,10 +31055,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -29666,6 +32269,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -29685,18 +32291,38 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 return (holder_of(required('Holder', 'key', ARGV[2])))
 elseif command == 'jobs' then
@@ -29755,7 +32381,10 @@ local function array(list)
   end
   return cjson.encode(list)
 end
-local function bring_due(queue, recur, scheduled, limit)
+local seldom1
+seldom1 = function(which, ...)
+if which == 'bring_due' then
+local queue, recur, scheduled, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -29791,11 +32420,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -29809,7 +32444,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -30024,10 +32659,16 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
+elseif which == 'is_queue' then
+local name = ...
+  return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
+end
 end
 local function names_queue()
-  if #ARGV >= 5 and ARGV[5] ~= 'total' or ARGV[3] and not finite(ARGV[3]) then
-    return ARGV[3]
+  local first = ARGV[3]
+  if #ARGV >= 5 and ARGV[5] ~= 'total' or first == ''
+    or first and not finite(first) and seldom1('is_queue', first) then
+    return first
   end
 end
 local function last_put(entries)
@@ -30157,7 +32798,7 @@ elseif state == 'stalled' then
 elseif state == 'scheduled' then
   local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
   if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 1000)
+    seldom1('bring_due', queue, false, true, 1000)
     due = call('zcount', key, 0, stamp)
   end
   if offset >= 0 and last >= 0 then
@@ -30502,6 +33143,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -30510,7 +33155,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -30578,12 +33223,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -30597,10 +33242,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -30757,6 +33403,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -30765,7 +33415,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -30833,12 +33483,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -30852,10 +33502,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -30988,6 +33639,10 @@ local queue, text, most = ...
   end
 elseif which == 'rate_opens' then
 local limit = ...
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
   local place = limit.rate - limit.started - 1
   if place < 0 then
     return now + limit.per
@@ -30995,7 +33650,7 @@ local limit = ...
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 elseif which == 'slot_ends' then
@@ -31065,7 +33720,7 @@ local function reject(area, message)
 end
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor
@@ -31132,7 +33787,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -31249,6 +33904,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -31257,7 +33916,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -31325,12 +33984,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -31344,10 +34003,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -31422,7 +34082,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -31617,7 +34277,7 @@ local function data_of(key)
   return try('hget', key, 'data')
 end
   local data = data_of(key)
-  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+  if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
     return data
   end
   return string.sub(data, 1, bytes)
@@ -31764,9 +34424,22 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
 end
-local function strict(text)
+local function is_strict(text)
   if string.find(text, '%c') then
     return false
   end
@@ -31781,33 +34454,20 @@ local function strict(text)
   end
   return true
 end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+end
+end
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
-local data = ARGV[4]
-if data then
-  local details
-  do
-    local area, name, text = 'Log', 'data', data
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    details = value
-  end
-  if not strict(data) then
-    local ok, again = pcall(cjson.encode, details)
-    if not ok or not again then
-      do
-        local area, message = 'Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    data = again
-  end
-end
+local data = ARGV[4] and seldom1('strict_json', 'Log', 'data', ARGV[4])
 local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
 if not job[1] then
   do
@@ -31876,7 +34536,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local function options(area, first, last)
@@ -32193,11 +34853,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -32210,7 +34876,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -32440,6 +35106,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -32462,7 +35153,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -32476,13 +35167,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -32490,10 +35198,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -32507,6 +35218,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -32638,7 +35368,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -32673,6 +35403,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -32681,7 +35415,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -32749,12 +35483,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -32768,10 +35502,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -32791,6 +35526,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -32824,6 +35560,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -32843,19 +35582,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -32865,6 +35624,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -32872,8 +35634,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -32885,7 +35653,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -32893,19 +35661,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -32920,11 +35692,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -32937,9 +35710,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -32947,10 +35722,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -32967,8 +35747,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -32981,11 +35762,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -33020,6 +35809,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -33155,8 +35945,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -33484,6 +36277,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -33496,7 +36303,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -33510,6 +36317,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -33607,6 +36433,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -33655,6 +36503,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -33663,7 +36515,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -33731,12 +36583,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -33750,10 +36602,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -33773,6 +36626,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -33868,6 +36722,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -33905,7 +36762,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -34021,6 +36878,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -34032,14 +36892,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -34307,6 +37214,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -34322,6 +37243,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -34443,6 +37383,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -34491,6 +37434,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -34499,7 +37446,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -34567,12 +37514,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -34586,10 +37533,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -34609,6 +37557,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -34704,6 +37653,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -34741,7 +37693,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -34838,6 +37790,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -34857,6 +37812,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -34865,6 +37841,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -34872,20 +37851,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -34932,12 +37905,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -35055,7 +38022,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -35098,8 +38068,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -35230,6 +38201,21 @@ end
 local function read_dependencies(area, text)
   return check_dependencies(area, names(area, 'depends', text), 1)
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -35241,12 +38227,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -35294,7 +38298,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -35379,7 +38383,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
@@ -35861,7 +38865,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -36280,7 +39284,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -36716,11 +39720,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -36734,7 +39744,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -37155,15 +40165,11 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local seldom1
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
+  return finite(own) or finite(general, 60)
 end
 local unheard = 0
-local seldom1
 local met_limits = false
 local met_texts = false
 local tellable = 200
@@ -37172,7 +40178,10 @@ local related_left
 local parked = 0
 local most_bytes, taken_bytes = math.huge, 0
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -37189,9 +40198,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -37249,6 +40255,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -37257,7 +40267,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -37270,7 +40280,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -37325,12 +40335,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -37344,10 +40354,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -37556,9 +40567,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -37566,6 +40574,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -37672,6 +40694,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -37680,7 +40706,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -37693,7 +40719,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -37748,12 +40774,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -37767,10 +40793,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -37790,6 +40817,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -37831,7 +40859,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -37861,11 +40889,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -37879,7 +40913,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -37896,8 +40930,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -38092,7 +41136,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -38143,7 +41187,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -38158,6 +41202,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -38195,7 +41242,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -38216,7 +41263,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -38292,6 +41339,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -38311,6 +41361,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -38319,6 +41390,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -38326,20 +41400,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -38359,7 +41427,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -38367,31 +41435,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -38509,7 +41571,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -38552,8 +41617,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -38569,7 +41635,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -38608,9 +41674,6 @@ end
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -38631,7 +41694,7 @@ local function parked_by(state, time, parked)
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
+  if state ~= 'scheduled' or not seldom1('has_option', stored, 'c') then
     return ''
   end
   local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
@@ -38650,7 +41713,7 @@ local function progress_json(text)
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
@@ -38675,14 +41738,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -38693,14 +41753,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -38710,9 +41770,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -38754,6 +41811,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -38762,13 +41823,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -38780,7 +41841,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -38865,6 +41926,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -38875,6 +41943,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -38899,7 +41970,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -38959,54 +42030,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -39020,20 +42045,41 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
@@ -39192,15 +42238,7 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   settings = {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -39242,7 +42280,7 @@ do
       local details = '{"worker":' .. cjson.encode(worker) .. '}'
       local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
       local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count, limited, common = 0, #jids, false, nil
+      local n, count, limited, fair, common = 0, #jids, false, false, nil
       for i = 1, count do
         local key = prefix .. 'j:' .. jids[i]
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -39254,8 +42292,9 @@ do
           count, settings.stopped, dropped = i - 1, true, 1000
           break
         end
-        if job[9] and string.find(job[9], '^%a*c') then
-          limited = true
+        if job[9] and string.find(job[9], '^%a*[cg]') then
+          limited = limited or seldom1('has_option', job[9], 'c')
+          fair = fair or seldom1('has_option', job[9], 'g')
         end
       end
       if limited then
@@ -39270,6 +42309,9 @@ do
           settings.stopped = true
           break
         end
+      end
+      if fair then
+        seldom1('leave_all_turns', queue, jobs, count)
       end
       local put_at, put_time
       for i = 1, count do
@@ -39415,6 +42457,348 @@ return dropped == 0 and out[1] and '[' .. out[1] .. ']' or '[{}]'
 elseif command == 'priority' then
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+local unheard = 0
+local seldom1
+seldom1 = function(which, ...)
+if which == 'score_by_options' then
+local job, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  if has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+    return fair_score(job[1], priority, job[3], {})
+  end
+elseif which == 'follow_priority' then
+local jid, job, score = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function move_parked(jid, parked, score)
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
+end
+  if job[4] then
+    move_parked(jid, job[4], score)
+  elseif has_option(job[3], 'g') and job[2] == 'waiting' then
+    leave_turns(job[1], job[5])
+  end
+end
+end
+local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 local jid
 do
   local area, name, text = 'Job', 'jid', ARGV[2]
@@ -39445,25 +42829,25 @@ do
   end
   priority = n
 end
-local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state')
-local queue, state = job[1], job[2]
-if not queue then
+local job = call('hmget', prefix .. 'j:' .. jid, unpack(PRIORITY_FIELDS))
+if not job[1] then
   do
     local area, message = 'Priority', 'Job ' .. jid .. ' does not exist'
     error(area .. '(): ' .. message)
   end
 end
 repeat
-  local run, jid, queue, state, priority = call, jid, queue, state, priority
+  local run, jid, job, priority = call, jid, job, priority
+  local queue, score = job[1], job[3] and seldom1('score_by_options', job, priority) or priority
   if queue ~= '' then
-    local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
+    local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
     if type(moved) == 'table' then
       break
     end
   end
-  call('hset', prefix .. 'j:' .. jid, 'priority', priority)
-  if state == 'stalled' then
-    call('hdel', prefix .. 'j:' .. jid, 'grace')
+  try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+  if job[3] then
+    seldom1('follow_priority', jid, job, score)
   end
 until true
 return priority
@@ -39674,7 +43058,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local call = redis.call
@@ -39734,11 +43118,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -39751,7 +43141,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -39893,6 +43283,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -39915,7 +43330,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -39929,13 +43344,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -39943,10 +43375,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -39960,6 +43395,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -40091,7 +43545,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -40126,6 +43580,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -40134,7 +43592,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -40202,12 +43660,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -40221,10 +43679,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -40244,6 +43703,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -40396,6 +43856,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -40415,19 +43878,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -40437,6 +43920,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -40444,8 +43930,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -40457,7 +43949,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -40465,19 +43957,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -40492,11 +43988,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -40509,9 +44006,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -40519,10 +44018,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -40539,8 +44043,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -40553,11 +44058,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -40592,6 +44105,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -40727,8 +44241,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -40917,6 +44434,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -40929,7 +44460,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -40943,6 +44474,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -41040,6 +44590,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -41088,6 +44660,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -41096,7 +44672,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -41164,12 +44740,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -41183,10 +44759,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -41206,6 +44783,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -41456,6 +45034,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -41493,7 +45074,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -41609,6 +45190,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -41620,14 +45204,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -41721,6 +45352,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -41744,6 +45389,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -41865,6 +45529,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -41913,6 +45580,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -41921,7 +45592,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -41989,12 +45660,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -42008,10 +45679,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -42031,6 +45703,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -42292,6 +45965,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -42329,7 +46005,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -42426,6 +46102,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -42445,6 +46124,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -42453,6 +46153,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -42460,20 +46163,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -42520,12 +46217,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -42643,7 +46334,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -42686,8 +46380,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -42849,6 +46544,21 @@ local function finite(text, default)
   end
   return default
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -42860,12 +46570,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -42913,7 +46641,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -42998,7 +46726,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
@@ -43561,11 +47289,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -43579,7 +47313,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -43909,6 +47643,7 @@ local function each_queue(area, cursor, count, visit)
   end
   return ''
 end
+  call('zcard', prefix .. 'queues')
   local found = {}
   local next_cursor = each_queue('Queues', cursor, 200, function(queue)
     found[#found + 1] = counts(queue)
@@ -43923,9 +47658,6 @@ elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
-for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
-  all[#all + 1] = queue
-end
 for i = 1, #all do
   all[i] = counts(all[i])
 end
@@ -44011,7 +47743,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  minutes = amount
+  minutes = amount + 0
 end
 local queue, klass = ARGV[4] or '', ARGV[5] or ''
 if minutes > 60 then
@@ -44138,7 +47870,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  sent = amount
+  sent = amount + 0
 end
 local began = math.min(now - number('Rates.add', 'age', ARGV[4]), now)
 if (#ARGV - 4) % 3 ~= 0 then
@@ -44215,7 +47947,7 @@ if rest then
   update[#update + 1] = '0::'
   update[#update + 1] = sum(rest_stored, rest)
 end
-call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', 259200)
+call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', 1800)
 if #update > 0 then
   try('hset', key, unpack(update))
 end
@@ -45082,6 +48814,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -45090,7 +48826,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -45158,12 +48894,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -45177,10 +48913,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -45473,6 +49210,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -45488,13 +49232,6 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 local function own_lock_time(text)
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -45509,6 +49246,9 @@ end
   local _, values = split_options(text)
   local seconds = finite(has_option(text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
+end
+local function kept_lock_time(seconds)
+  return seconds > 0 and seconds or 60
 end
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -45527,31 +49267,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
 end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  do
-    local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = text and tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
-    if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = text and tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
-    end
-    return seconds > 0 and seconds or 60
-  end
+  return (finite(config[1]) or finite(config[2], 60))
 end
 local worker
 do
@@ -45578,7 +49294,7 @@ local function read_lock(jid, i)
   end
   local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
   if not seconds then
-    seconds = heartbeat_of(queue)
+    seconds = kept_lock_time(heartbeat_of(queue))
     heartbeats[queue] = seconds
   end
   local its = by_queue[queue] or {jobs = {}, locks = {}}
@@ -45695,11 +49411,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -45712,7 +49434,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -45854,6 +49576,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -45876,7 +49623,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -45890,13 +49637,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -45904,10 +49668,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -45921,6 +49688,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -46052,7 +49838,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -46087,6 +49873,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -46095,7 +49885,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -46163,12 +49953,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -46182,10 +49972,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -46205,6 +49996,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -46357,6 +50149,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -46376,19 +50171,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -46398,6 +50213,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -46405,8 +50223,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -46418,7 +50242,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -46426,19 +50250,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -46453,11 +50281,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -46470,9 +50299,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -46480,10 +50311,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -46500,8 +50336,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -46514,11 +50351,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -46553,6 +50398,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -46688,8 +50534,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -46878,6 +50727,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -46890,7 +50753,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -46904,6 +50767,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -47001,6 +50883,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -47049,6 +50953,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -47057,7 +50965,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -47125,12 +51033,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -47144,10 +51052,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -47167,6 +51076,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -47417,6 +51327,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -47454,7 +51367,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -47570,6 +51483,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -47581,14 +51497,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -47682,6 +51645,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -47705,6 +51682,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -47826,6 +51822,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -47874,6 +51873,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -47882,7 +51885,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -47950,12 +51953,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -47969,10 +51972,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -47992,6 +51996,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -48253,6 +52258,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -48290,7 +52298,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -48387,6 +52395,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -48406,6 +52417,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -48414,6 +52446,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -48421,20 +52456,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -48481,12 +52510,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -48604,7 +52627,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -48647,8 +52673,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -48795,6 +52822,21 @@ local function options(area, first, last)
   end
   return found
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -48806,12 +52848,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -48859,7 +52919,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -48944,7 +53004,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
@@ -49297,8 +53357,11 @@ end
 local seldom1
 local unheard = 0
 seldom1 = function(which, ...)
-if which == 'score_of' then
-local queue, priority, stored, turns = ...
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'leave_turns' then
+local queue, priority = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -49306,8 +53369,31 @@ local function finite(text, default)
   end
   return default
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'score_of' then
+local queue, priority, stored, turns = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -49334,11 +53420,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -49352,7 +53444,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -49369,7 +53461,7 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 elseif which == 'end_of_life' then
 local jid, stored, state, since = ...
@@ -49542,6 +53634,9 @@ if delay > 0 then
   call('zadd', scheduled, string.format('%.17g', (now + delay)), jid)
   call('zrem', work, jid)
   call('hset', key, 'state', 'scheduled')
+  if stored and seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, job[3])
+  end
 else
   call('zadd', work, seldom1('score_of', queue, job[3], stored, {}), jid)
   call('zrem', scheduled, jid)
@@ -49614,7 +53709,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -49631,15 +53726,14 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+local seldom1
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
+  return finite(own) or finite(general, 60)
+end
+local function kept_lock_time(seconds)
   return seconds > 0 and seconds or 60
 end
 local unheard = 0
-local seldom1
 local met_limits = false
 local met_texts = false
 local related_left
@@ -49651,15 +53745,7 @@ local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   return {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -49679,7 +53765,10 @@ local function allowed(queue, settings, wanted)
   return wanted
 end
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -49696,9 +53785,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -49756,6 +53842,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -49764,7 +53854,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -49777,7 +53867,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -49832,12 +53922,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -49851,10 +53941,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -49988,9 +54079,6 @@ local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -49998,6 +54086,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -50104,6 +54206,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -50112,7 +54218,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -50125,7 +54231,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -50180,12 +54286,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -50199,10 +54305,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -50222,6 +54329,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -50324,7 +54432,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -50354,11 +54462,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -50372,7 +54486,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -50389,8 +54503,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -50551,7 +54675,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -50602,7 +54726,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -50617,6 +54741,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -50654,7 +54781,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -50675,7 +54802,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -50751,6 +54878,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -50770,6 +54900,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -50778,6 +54929,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -50785,20 +54939,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -50818,7 +54966,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -50826,31 +54974,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -50968,7 +55110,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -51011,8 +55156,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -51028,7 +55174,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -51048,6 +55194,10 @@ local function read_max_rate(queue, text, most)
     return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
   end
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -51056,7 +55206,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -51074,9 +55224,6 @@ local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -51084,6 +55231,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function own_place(text)
   local _, values = split_options(text)
@@ -51186,6 +55347,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -51194,7 +55359,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -51207,7 +55372,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -51262,12 +55427,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -51281,10 +55446,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -51303,6 +55469,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -51312,7 +55486,7 @@ local function free_slots(names_in_order, jids)
   end
 end
 local function stop_limited(jid, stored)
-  if not stored or not has_option(stored, 'c') then
+  if not stored or not seldom1('has_option', stored, 'c') then
     return
   end
   local found, jids = limits_of(stored), {}
@@ -51320,13 +55494,6 @@ local function stop_limited(jid, stored)
     jids[found[i]] = {jid}
   end
   free_slots(found, jids)
-end
-local function leave_limits(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
 end
 local function score_before(jid)
   local key = prefix .. 'j:' .. jid
@@ -51418,7 +55585,7 @@ local function end_in_state(values, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -51448,11 +55615,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -51466,7 +55639,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -51483,8 +55656,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -51644,7 +55827,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -51695,7 +55878,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -51710,6 +55893,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -51747,7 +55933,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -51768,7 +55954,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -51844,6 +56030,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -51855,14 +56044,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -51882,7 +56118,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -51890,19 +56126,19 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -51958,12 +56194,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -51987,7 +56224,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and seldom1('has_option', job[9], 'l'))
   if sudden or not warned then
     do
       local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
@@ -52044,7 +56281,7 @@ local function expire_lock(queue, jid, settings)
       end
       if delay then
         put_off(queue, jid, delay)
-      elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+      elseif not (job[9] and seldom1('has_option', job[9], 'q') and put_back(queue, jid, job[9])) then
         return jid
       end
       stop_limited(jid, job[9])
@@ -52317,14 +56554,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -52335,14 +56569,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -52352,9 +56586,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -52396,6 +56627,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -52404,13 +56639,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -52422,7 +56657,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -52507,6 +56742,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -52517,6 +56759,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -52541,7 +56786,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -52601,54 +56846,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -52662,27 +56861,45 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 elseif which == 'bring_more' then
 local queue, settings, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -52751,11 +56968,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -52769,7 +56992,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -52787,7 +57010,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -53341,6 +57564,7 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].heartbeat = kept_lock_time(settings[i].heartbeat)
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -53430,7 +57654,7 @@ local function lock_from(i, lost, more, direct, out)
         local details = '{"worker":' .. cjson.encode(worker) .. '}'
         local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
         local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-        local n, count, limited, common = 0, #jids, false, nil
+        local n, count, limited, fair, common = 0, #jids, false, false, nil
         for i = 1, count do
           local key = prefix .. 'j:' .. jids[i]
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -53442,8 +57666,9 @@ local function lock_from(i, lost, more, direct, out)
             count, settings.stopped, dropped = i - 1, true, 1000
             break
           end
-          if job[9] and string.find(job[9], '^%a*c') then
-            limited = true
+          if job[9] and string.find(job[9], '^%a*[cg]') then
+            limited = limited or seldom1('has_option', job[9], 'c')
+            fair = fair or seldom1('has_option', job[9], 'g')
           end
         end
         if limited then
@@ -53458,6 +57683,9 @@ local function lock_from(i, lost, more, direct, out)
             settings.stopped = true
             break
           end
+        end
+        if fair then
+          seldom1('leave_all_turns', queue, jobs, count)
         end
         local put_at, put_time
         for i = 1, count do
@@ -53824,6 +58052,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -53834,6 +58065,39 @@ local function is_claimed(queue, due, worker)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -53842,9 +58106,125 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function try_parked(jid, queue)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
 end
 local function is_open(i)
   if paused[i] == 1 or #queues == 1 then
@@ -53869,11 +58249,16 @@ local function by_due(a, b)
   return a.due < b.due
 end
 local function coming_due()
-  local coming = {}
+  local coming, horizon = {}, string.format('%.17g', (now + poll))
   for i = 1, #queues do
     for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
-      local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
-        string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local last = part == 'scheduled' and '+inf' or horizon
+      local found = try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp, last,
+        'WITHSCORES', 'LIMIT', 0, 1)
+      local due = tonumber(found[2])
+      if due and due > now + poll then
+        due = try_parked(found[1], queues[i]) and now
+      end
       if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end
@@ -54142,11 +58527,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -54159,7 +58550,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -54301,6 +58692,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -54323,7 +58739,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -54337,13 +58753,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -54351,10 +58784,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -54368,6 +58804,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -54499,7 +58954,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -54534,6 +58989,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -54542,7 +59001,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -54610,12 +59069,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -54629,10 +59088,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -54652,6 +59112,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -54804,6 +59265,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -54823,19 +59287,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -54845,6 +59329,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -54852,8 +59339,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -54865,7 +59358,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -54873,19 +59366,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -54900,11 +59397,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -54917,9 +59415,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -54927,10 +59427,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -54947,8 +59452,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -54961,11 +59467,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -55000,6 +59514,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -55135,8 +59650,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -55325,6 +59843,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -55337,7 +59869,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -55351,6 +59883,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -55448,6 +59999,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -55496,6 +60069,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -55504,7 +60081,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -55572,12 +60149,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -55591,10 +60168,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -55614,6 +60192,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -55864,6 +60443,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -55901,7 +60483,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -56017,6 +60599,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -56028,14 +60613,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -56129,6 +60761,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -56152,6 +60798,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -56273,6 +60938,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -56321,6 +60989,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -56329,7 +61001,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -56397,12 +61069,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -56416,10 +61088,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -56439,6 +61112,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -56700,6 +61374,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -56737,7 +61414,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -56834,6 +61511,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -56853,6 +61533,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -56861,6 +61562,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -56868,20 +61572,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -56928,12 +61626,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -57051,7 +61743,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -57094,8 +61789,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -57257,6 +61953,21 @@ local function options(area, first, last)
   end
   return found
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -57268,12 +61979,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -57321,7 +62050,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -57406,7 +62135,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end
@@ -57506,7 +62235,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  missed = amount
+  missed = amount + 0
 end
 if due > now then
   return 0
@@ -57981,10 +62710,31 @@ local function is_followed(id, digest)
   return false
 end
 local function note_follower(id, worker, digest)
-  local since, _, before = read_follower(try('hget', prefix .. 'x:follow:' .. id, worker))
-  local registered = try('hget', prefix .. 'x:schedule:' .. id, 'digest')
-  try('hset', prefix .. 'x:follow:' .. id, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  local key = prefix .. 'x:follow:' .. id
+  local since, _, before = read_follower(try('hget', key, worker))
+  local schedule = try('hmget', prefix .. 'x:schedule:' .. id, 'digest', 'seen')
+  local registered = schedule[1]
+  try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  try('expire', key, 180)
   try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
+  if math.floor(finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+    do
+      local id = id
+      local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
+      for i = 1, #followers, 2 do
+        local _, seen = read_follower(followers[i + 1])
+        if not seen or seen <= now - 180 then
+          gone[#gone + 1] = followers[i]
+        end
+      end
+      do
+        local run, operation, key, list = try, 'hdel', prefix .. 'x:follow:' .. id, gone
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
   if registered == digest then
     return ''
   elseif before ~= digest or type(registered) ~= 'string' or not is_followed(id, registered) then
@@ -58106,11 +62856,18 @@ call('zadd', prefix .. 'x:schedule-ids', 0, id)
 local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
 try('hset', prefix .. 'x:schedule:' .. id, 'since', type(since) == 'string' and since or stamp, unpack(values))
 do
-  local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+  local id = id
+  local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
   for i = 1, #followers, 2 do
     local _, seen = read_follower(followers[i + 1])
     if not seen or seen <= now - 180 then
-      try('hdel', prefix .. 'x:follow:' .. id, followers[i])
+      gone[#gone + 1] = followers[i]
+    end
+  end
+  do
+    local run, operation, key, list = try, 'hdel', prefix .. 'x:follow:' .. id, gone
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end
@@ -58164,7 +62921,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local stamp, usual = ARGV[1], true
@@ -58592,6 +63349,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -58600,7 +63361,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -58668,12 +63429,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -58687,10 +63448,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -58710,6 +63472,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -58741,6 +63504,28 @@ local function end_in_state(values, state, since)
     return earlier(gone, finite(values.s))
   end
   return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -58851,6 +63636,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -58862,14 +63650,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -59245,6 +64080,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -59274,11 +64123,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -59292,7 +64147,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -59308,6 +64163,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -59511,6 +64376,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -59548,7 +64416,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -59634,6 +64502,25 @@ local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function list_of(text)
   if not text then
@@ -59844,6 +64731,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -59853,55 +64743,6 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   ended(jid, stored, 'failed')
   if keep then
     file_failure(jid, group, keep, stored)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function claim_on(name, state, stored)
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
-    return
-  end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
-    write_claim(other, theirs)
-  end
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if seldom1('has_option', stored, 'u') then
-    hand_back(stored)
   end
 end
 local function cancel_job(jid, job, how, count)
@@ -60020,7 +64861,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -60063,8 +64907,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -60129,11 +64974,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -60147,7 +64998,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -60376,11 +65227,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -60394,7 +65251,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -60410,6 +65267,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -60557,6 +65424,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -60565,7 +65436,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -60633,12 +65504,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -60652,10 +65523,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -60998,6 +65870,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -61007,55 +65882,6 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   ended(jid, stored, 'failed')
   if keep then
     file_failure(jid, group, keep, stored)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function claim_on(name, state, stored)
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
-    return
-  end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
-    write_claim(other, theirs)
-  end
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if seldom1('has_option', stored, 'u') then
-    hand_back(stored)
   end
 end
 local function cancel_job(jid, job, how, count)
@@ -61174,7 +66000,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -61217,8 +66046,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -61295,12 +66125,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -61466,6 +66297,10 @@ do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
+end
+if ARGV[2] == '' then
+  sweep_failures()
+  return call('hexists', prefix .. 'x:sweep', 'cursor')
 end
 local done = seldom1('end_lives', 100)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
@@ -61703,7 +66538,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local offset = whole('Tags', 'offset', ARGV[2])
 local count = whole('Tags', 'count', ARGV[3])
@@ -61920,6 +66755,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -61928,7 +66767,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -61996,12 +66835,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -62015,10 +66854,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -62061,7 +66901,7 @@ for i = 2, #ARGV do
   local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state', 'worker', 'history', 'x:o')
   if not job[2] then
     do
-      local area, message = 'Timeout', 'Job ' .. jid .. ' not running: it does not exist'
+      local area, message = 'Timeout', 'Job ' .. jid .. ' does not exist'
       error(area .. '(): ' .. message)
     end
   elseif job[2] ~= 'running' then
@@ -62467,7 +67307,8 @@ do
   end
   jid = text
 end
-if call('exists', prefix .. 'j:' .. jid) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+local may_be_gone = ARGV[4] == 'tidy' and action == 'untrack'
+if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
     local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)
@@ -62562,18 +67403,11 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')
@@ -62602,6 +67436,16 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+local function days_kept(option, default)
+  do
+    local text, default = try('hget', prefix .. 'config', option), default
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
 local unheard = 0
 local function read_failed(jid, queue)
   local job = try('hmget', prefix .. 'j:' .. jid, 'queue', 'priority', 'retries', 'failure', 'history',
@@ -62614,24 +67458,20 @@ local function read_failed(jid, queue)
   end
 end
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', seldom1('scores_of', queues[i], its[queues[i]])
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -62672,6 +67512,13 @@ end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -62680,6 +67527,13 @@ local key, length, cap = ...
   end
 elseif which == 'move_history' then
 local jid, text = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -62708,10 +67562,32 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  do
+    local channel, message = 'x:queues', queue
+    local heard = try('pubsub', 'numsub', prefix .. channel)
+    if heard.err or heard[2] > 0 then
+      try('publish', prefix .. channel, message)
+    end
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
 local function reject(area, message)
   error(area .. '(): ' .. message)
+end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -62720,6 +67596,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function lifetime_name(letter)
   return letter == 's' and 'StartBy' or 'TTL'
@@ -62751,9 +67641,16 @@ end
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 elseif which == 'wake' then
 local queue = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -62786,23 +67683,18 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  do
-    local channel, message = 'x:queues', queue
-    local heard = try('pubsub', 'numsub', prefix .. channel)
-    if heard.err or heard[2] > 0 then
-      try('publish', prefix .. channel, message)
-    end
+elseif which == 'scores_of' then
+local queue, jobs = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
+  return default
 end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-elseif which == 'restore' then
-local job, given = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -62810,6 +67702,104 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    work[#work + 1] = job.jid
+  end
+  return work
+elseif which == 'restore' then
+local job, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -62833,7 +67823,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -62889,6 +67879,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -62908,19 +67901,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -62929,6 +67942,9 @@ local function write_claim(jid, claim)
       'PX', string.format('%.0f', math.ceil(seconds * 1000)))
   else
     call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
   end
 end
 local function claim_again(jid, stored)
@@ -63009,7 +68025,16 @@ do
       end
       do
         local queue, failure = job.from, list_of(job.failure)
-        local at = finite(failure.when)
+        local at
+        repeat
+          local text, default = failure.when
+          local n = text and tonumber(text)
+          if n and n - n == 0 then
+            at = n
+            break
+          end
+          at = default
+        until true
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
@@ -63017,7 +68042,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -63096,13 +68121,6 @@ elseif command == 'unfail.group' then
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function number(area, name, text)
   local n = tonumber(text)
   if not n or n - n ~= 0 then
@@ -63136,7 +68154,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -63172,6 +68190,16 @@ local function entry(at, what, details)
   return '[' .. string.format('%d', at) .. ',' .. what .. (details and ',' .. details or '') .. ']'
 end
 local seldom1
+local function days_kept(option, default)
+  do
+    local text, default = try('hget', prefix .. 'config', option), default
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
 local left_out = {}
 local function report(count, more)
   return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
@@ -63188,24 +68216,20 @@ local function read_failed(jid, queue)
   end
 end
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', seldom1('scores_of', queues[i], its[queues[i]])
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -63246,6 +68270,13 @@ end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -63254,6 +68285,13 @@ local key, length, cap = ...
   end
 elseif which == 'move_history' then
 local jid, text = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -63282,8 +68320,30 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  do
+    local channel, message = 'x:queues', queue
+    local heard = try('pubsub', 'numsub', prefix .. channel)
+    if heard.err or heard[2] > 0 then
+      try('publish', prefix .. channel, message)
+    end
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -63294,6 +68354,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function lifetime_name(letter)
   return letter == 's' and 'StartBy' or 'TTL'
@@ -63325,9 +68399,16 @@ end
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 elseif which == 'wake' then
 local queue = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -63360,23 +68441,18 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  do
-    local channel, message = 'x:queues', queue
-    local heard = try('pubsub', 'numsub', prefix .. channel)
-    if heard.err or heard[2] > 0 then
-      try('publish', prefix .. channel, message)
-    end
+elseif which == 'scores_of' then
+local queue, jobs = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
+  return default
 end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
-  end
-elseif which == 'restore' then
-local job, given = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -63384,6 +68460,104 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    work[#work + 1] = job.jid
+  end
+  return work
+elseif which == 'restore' then
+local job, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -63407,7 +68581,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -63463,6 +68637,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -63482,19 +68659,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -63503,6 +68700,9 @@ local function write_claim(jid, claim)
       'PX', string.format('%.0f', math.ceil(seconds * 1000)))
   else
     call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
   end
 end
 local function claim_again(jid, stored)
@@ -63580,7 +68780,16 @@ local function unfail(jobs, given)
     end
     do
       local queue, failure = job.from, list_of(job.failure)
-      local at = finite(failure.when)
+      local at
+      repeat
+        local text, default = failure.when
+        local n = text and tonumber(text)
+        if n and n - n == 0 then
+          at = n
+          break
+        end
+        at = default
+      until true
       if at and queue then
         do
           local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
@@ -63588,7 +68797,7 @@ local function unfail(jobs, given)
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
-              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+              local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
               try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
             end
           end
@@ -63713,7 +68922,16 @@ do
       end
       do
         local queue, failure = job.from, list_of(job.failure)
-        local at = finite(failure.when)
+        local at
+        repeat
+          local text, default = failure.when
+          local n = text and tonumber(text)
+          if n and n - n == 0 then
+            at = n
+            break
+          end
+          at = default
+        until true
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
@@ -63721,7 +68939,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end
@@ -63840,7 +69058,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local stamp, usual = ARGV[1], true
 if stamp == '' then
@@ -63882,24 +69100,20 @@ local function read_failed(jid, queue)
   end
 end
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', seldom1('scores_of', queues[i], its[queues[i]])
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -63981,6 +69195,21 @@ local group, failure, length = ...
   local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  do
+    local channel, message = 'x:queues', queue
+    local heard = try('pubsub', 'numsub', prefix .. channel)
+    if heard.err or heard[2] > 0 then
+      try('publish', prefix .. channel, message)
+    end
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
 local function reject(area, message)
@@ -63993,6 +69222,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function lifetime_name(letter)
   return letter == 's' and 'StartBy' or 'TTL'
@@ -64024,7 +69267,7 @@ end
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
@@ -64059,21 +69302,86 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  do
-    local channel, message = 'x:queues', queue
-    local heard = try('pubsub', 'numsub', prefix .. channel)
-    if heard.err or heard[2] > 0 then
-      try('publish', prefix .. channel, message)
+elseif which == 'scores_of' then
+local queue, jobs = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
     end
   end
 end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
   end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    work[#work + 1] = job.jid
+  end
+  return work
 elseif which == 'restore' then
 local job, given = ...
 local function split_options(text)
@@ -64083,6 +69391,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -64106,7 +69428,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -64162,6 +69484,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -64181,19 +69506,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -64202,6 +69547,9 @@ local function write_claim(jid, claim)
       'PX', string.format('%.0f', math.ceil(seconds * 1000)))
   else
     call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
   end
 end
 local function claim_again(jid, stored)
@@ -64404,7 +69752,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local call = redis.call
 local prefix = KEYS[1]
@@ -64456,24 +69804,20 @@ local function report(count, more)
 end
 local unheard = 0
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', seldom1('scores_of', queues[i], its[queues[i]])
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -64598,6 +69942,21 @@ end
     end
   end
   return jids
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  do
+    local channel, message = 'x:queues', queue
+    local heard = try('pubsub', 'numsub', prefix .. channel)
+    if heard.err or heard[2] > 0 then
+      try('publish', prefix .. channel, message)
+    end
+  end
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
 local function reject(area, message)
@@ -64610,6 +69969,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function lifetime_name(letter)
   return letter == 's' and 'StartBy' or 'TTL'
@@ -64641,7 +70014,7 @@ end
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
@@ -64676,21 +70049,86 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  do
-    local channel, message = 'x:queues', queue
-    local heard = try('pubsub', 'numsub', prefix .. channel)
-    if heard.err or heard[2] > 0 then
-      try('publish', prefix .. channel, message)
+elseif which == 'scores_of' then
+local queue, jobs = ...
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
     end
   end
 end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
   end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    work[#work + 1] = job.jid
+  end
+  return work
 elseif which == 'restore' then
 local job, given = ...
 local function split_options(text)
@@ -64700,6 +70138,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -64723,7 +70175,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -64779,6 +70231,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -64798,19 +70253,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -64819,6 +70294,9 @@ local function write_claim(jid, claim)
       'PX', string.format('%.0f', math.ceil(seconds * 1000)))
   else
     call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
   end
 end
 local function claim_again(jid, stored)
@@ -65333,94 +70811,10 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
-local unheard = 0
 local seldom1
+local unheard = 0
 local tellable = 200
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
-seldom1 = function(which, ...)
-if which == 'wake' then
-local queue = ...
-local function note_missing(name, queue)
-  local key = prefix .. 'x:listed:' .. name
-  if try('exists', key) == 1 then
-    try('hset', key, queue, '1')
-  end
-end
-  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
-  local woken = false
-  for i = 1, 2 * 100 do
-    local from = list and (prefix .. 'x:list:' .. list) or waiting
-    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-    local name = popped[1]
-    if name and string.byte(name) == 1 then
-      list, lapses = string.sub(name, 2), popped[2]
-    elseif name then
-      local idle = try('srem', prefix .. 'x:idle', name) == 1
-      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
-      if woken then
-        break
-      end
-      unheard = unheard + 1
-    elseif list then
-      note_missing(list, queue)
-      list = nil
-    else
-      break
-    end
-  end
-  if list then
-    try('zadd', waiting, lapses, '\1' .. list)
-  end
-  return woken
-elseif which == 'names_of' then
-local text = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-elseif which == 'count_from' then
-local group, failure, length = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -65435,9 +70829,6 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -65445,6 +70836,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -65465,9 +70870,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -65538,6 +70965,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -65546,7 +70977,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -65559,7 +70990,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -65614,12 +71045,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -65633,10 +71064,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -65656,6 +71088,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -65679,11 +71112,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -65697,7 +71136,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -65715,7 +71154,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -65920,7 +71359,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -65971,7 +71410,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -65986,6 +71425,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -66023,7 +71465,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -66044,7 +71486,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -66120,6 +71562,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -66139,6 +71584,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -66147,6 +71613,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -66154,20 +71623,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -66187,27 +71650,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -66215,10 +71677,111 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
+end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
+end
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
+local queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'unlink_some' then
 local jid = ...
 local function link(jid, others, added)
@@ -66410,7 +71973,10 @@ if state and state ~= 'running' and state ~= 'complete' and state ~= 'failed' th
       end
     end
     if job[6] then
-      seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+      job_ended(jid, job[6], how or 'canceled')
+      if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+        seldom1('leave_turns', queue, job[7])
+      end
     end
   until true
 end
@@ -66507,6 +72073,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -66541,11 +72121,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -66559,7 +72145,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -66575,6 +72161,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -66671,6 +72267,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -66719,6 +72337,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -66727,7 +72349,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -66795,12 +72417,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -66814,10 +72436,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -66837,6 +72460,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -67095,6 +72719,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -67132,7 +72759,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -67229,6 +72856,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -67240,14 +72870,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -67393,6 +73070,12 @@ if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()
   if more then
     return 1
+  end
+end
+if try('exists', prefix .. 'failures') == 1 then
+  local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
+  if leased and not leased.err then
+    return 2
   end
 end
 elseif command == 'workerJobs' then

@@ -4,14 +4,15 @@
 -- ARGV     NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
---          from: JSON {cursor, queues} of at most 200 queues, and a cursor, which is empty at the end
+--          from: JSON {cursor, queues} of at most 200 queues, those that got their jobs by unfail
+--          among them, and a cursor, which is empty at the end
 -- Errors   Queues()
 -- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
 --          as waiting. All queues at once take 20 us each
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember time
---          zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+-- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember
+--          time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -63,6 +64,7 @@ end
 
 -- Some of all queues from a cursor on, and the next cursor.
 local function counts_from(cursor) -- cold
+  call('zcard', prefix .. 'queues') -- a list of another type is an error, and not empty
   local found = {}
   local next_cursor = each_queue('Queues', cursor, MAX_READ, function(queue)
     found[#found + 1] = counts(queue)
@@ -77,9 +79,6 @@ elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
-for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
-  all[#all + 1] = queue
-end
 for i = 1, #all do
   all[i] = counts(all[i])
 end

@@ -97,7 +97,7 @@ if rest then
   update[#update + 1] = REST
   update[#update + 1] = sum(rest_stored, rest)
 end
-call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', KEPT)
+call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', REMEMBERED)
 if #update > 0 then
   try('hset', key, unpack(update))
 end

@@ -15,6 +15,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/options.lua"
 -- @include "lib/owner.lua"
+-- @include "lib/settings.lua"
 
 local worker = required('Renew', 'worker', ARGV[2])
 
@@ -31,7 +32,7 @@ local function read_lock(jid, i)
   end
   local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
   if not seconds then
-    seconds = heartbeat_of(queue)
+    seconds = kept_lock_time(heartbeat_of(queue))
     heartbeats[queue] = seconds
   end
   local its = by_queue[queue] or {jobs = {}, locks = {}}

@@ -6,8 +6,8 @@
 -- Errors   Requeue() when there is no such job, else those of put
 -- Cost     put and one command
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 

@@ -7,7 +7,7 @@
 -- Errors   Job(), Reschedule(), also when the job's life would end before
 -- Cost     8 commands
 -- Repeat   once
--- Needs    del exists expire hdel hmget hset lrange publish sadd srem time zadd zcard zpopmax
+-- Needs    exists expire hdel hmget hset lrange publish sadd srem time unlink zadd zcard zpopmax
 --          zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
@@ -17,6 +17,7 @@
 -- @include "lib/fair.lua"
 -- @include "lib/lifetimes.lua"
 -- @include "lib/limits.lua"
+-- @include "lib/options.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -43,6 +44,9 @@ if delay > 0 then
   call('zadd', scheduled, exact(now + delay), jid)
   call('zrem', work, jid)
   call('hset', key, 'state', 'scheduled')
+  if stored and has_option(stored, 'g') then
+    leave_turns(queue, job[3])
+  end
 else
   call('zadd', work, score_of(queue, job[3], stored, {}), jid)
   call('zrem', scheduled, jid)

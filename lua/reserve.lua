@@ -39,8 +39,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
 --          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srandmember srem sscan time zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          set sismember smembers smismember srandmember srem sscan time unlink zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/admit.lua"
@@ -51,6 +51,7 @@
 -- @include "lib/jobs.lua"
 -- @include "lib/limits.lua"
 -- @include "lib/locks.lua"
+-- @include "lib/settings.lua"
 -- @include "lib/take.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
@@ -439,6 +440,7 @@ local function open_one(i, n)
       queue_key(queue, 'scheduled')) > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].heartbeat = kept_lock_time(settings[i].heartbeat)
   local expired = open_queue(queue, settings[i], wanted)
   if settings[i].left then
     settings.left = true
@@ -645,13 +647,18 @@ local function is_ready(queue)
 end
 
 -- When each queue's next job falls due before the worker asks again, or its max-rate allows the next
--- one, soonest first.
+-- one, soonest first. A parked job that falls due later is tried.
 local function coming_due()
-  local coming = {}
+  local coming, horizon = {}, exact(now + poll)
   for i = 1, #queues do
     for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
-      local due = tonumber(try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp,
-        exact(now + poll), 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local last = part == 'scheduled' and '+inf' or horizon
+      local found = try('zrangebyscore', queue_key(queues[i], part), '(' .. stamp, last,
+        'WITHSCORES', 'LIMIT', 0, 1)
+      local due = tonumber(found[2])
+      if due and due > now + poll then
+        due = try_parked(found[1], queues[i]) and now
+      end
       if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end

@@ -9,7 +9,7 @@
 -- Errors   Schedule.last()
 -- Cost     5 commands, 2 more for a new schedule or worker
 -- Repeat   once
--- Needs    hget hgetall hset time
+-- Needs    expire hget hgetall hmget hset time
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -19,10 +19,16 @@
 -- Notes that a worker follows the schedule. What the last worker has registered that began to follow
 -- it holds, as long as somebody follows that.
 local function note_follower(id, worker, digest)
-  local since, _, before = read_follower(try('hget', follow_key(id), worker))
-  local registered = try('hget', schedule_key(id), 'digest')
-  try('hset', follow_key(id), worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  local key = follow_key(id)
+  local since, _, before = read_follower(try('hget', key, worker))
+  local schedule = try('hmget', schedule_key(id), 'digest', 'seen')
+  local registered = schedule[1]
+  try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  try('expire', key, FOLLOWED)
   try('hset', schedule_key(id), 'seen', stamp)
+  if math.floor(finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+    drop_gone(id) -- once a minute, whoever looks
+  end
   if registered == digest then
     return ''
   elseif before ~= digest or type(registered) ~= 'string' or not is_followed(id, registered) then

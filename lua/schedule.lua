@@ -9,8 +9,8 @@
 -- Errors   Schedule(), and those of put
 -- Cost     3 commands more than put; 1 more if times were missed
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 

@@ -9,7 +9,7 @@
 -- Errors   Schedule.register()
 -- Cost     6 commands, 1 for each worker that follows it no more
 -- Repeat   safe
--- Needs    hdel hget hgetall hset time zadd
+-- Needs    hget hgetall hset time zadd
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -25,18 +25,7 @@ for i = 1, #fields do
   values[#values + 1] = required('Schedule.register', fields[i], ARGV[i + 3])
 end
 
--- Forgets workers that were not seen for long.
-local function drop_gone()
-  local followers = try('hgetall', follow_key(id))
-  for i = 1, #followers, 2 do
-    local _, seen = read_follower(followers[i + 1])
-    if not seen or seen <= now - FOLLOWED then
-      try('hdel', follow_key(id), followers[i])
-    end
-  end
-end
-
 call('zadd', prefix .. 'x:schedule-ids', 0, id)
 local since = try('hget', schedule_key(id), 'since')
 try('hset', schedule_key(id), 'since', type(since) == 'string' and since or stamp, unpack(values))
-drop_gone()
+drop_gone(id)

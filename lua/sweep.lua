@@ -6,17 +6,19 @@
 -- them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
--- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
+-- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others;
+--          '' alone: only what is to be done about failed jobs, as workers ask for now and then
+-- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
+--          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
 --          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
 --          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
@@ -182,6 +184,10 @@ local function sweep_queues(queues)
 end
 
 must_publish()
+if ARGV[2] == '' then
+  sweep_failures()
+  return call('hexists', prefix .. 'x:sweep', 'cursor')
+end
 local done = end_lives(MAX_ENDED)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then
   done = done + settle_rest()

@@ -23,7 +23,7 @@ for i = 2, #ARGV do
   local jid = ARGV[i]
   local job = call('hmget', job_key(jid), 'queue', 'state', 'worker', 'history', 'x:o')
   if not job[2] then
-    reject('Timeout', 'Job ' .. jid .. ' not running: it does not exist')
+    reject('Timeout', 'Job ' .. jid .. ' does not exist')
   elseif job[2] ~= 'running' then
     reject('Timeout', 'Job ' .. jid .. ' not running')
   end

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, none, or: 'track' or 'untrack', jid [, 'tidy'], or: 'list', offset, count
---          tidy: some tracked jobs that are gone leave the list
+--          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
 --          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
 --          else 1 when that changed something, 0 when not
@@ -47,7 +47,8 @@ if action == 'list' then
 end
 
 local jid = required('Track', 'jid', ARGV[3])
-if call('exists', job_key(jid)) == 0 and (action ~= 'untrack' or not is_tracked(jid)) then
+local may_be_gone = ARGV[4] == 'tidy' and action == 'untrack'
+if call('exists', job_key(jid)) == 0 and not (may_be_gone and is_tracked(jid)) then
   reject('Track', 'Job does not exist')
 end
 must_publish()

@@ -9,7 +9,8 @@
 -- Cost     4 commands, 5 a queue, 6 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange ltrim publish
---          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+--          rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

@@ -7,7 +7,8 @@
 -- Cost     14 commands. The job is searched for in its group: of 1,000,000 jobs, that takes up to 8 ms
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+--          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
+--          zrevrangebyscore zscore
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"

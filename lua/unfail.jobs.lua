@@ -8,7 +8,8 @@
 -- Cost     4 commands, 4 a queue, 11 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+--          publish rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
+--          zrevrangebyscore zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/failures.lua"

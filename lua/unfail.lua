@@ -7,7 +7,8 @@
 -- Cost     8 commands, 6 a job: whoever calls bounds the count, of which 1000 take about 10 ms
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex lpush lrange ltrim publish rpush
---          sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+--          sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore
+--          zscore
 
 -- @include "lib/check.lua"
 -- @include "lib/unfail.lua"

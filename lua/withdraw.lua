@@ -8,9 +8,9 @@
 -- Errors   Job(); Cancel() when another job depends on it
 -- Cost     1 command, or those of cancel
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 -- @include "lib/cancel.lua"

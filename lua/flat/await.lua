@@ -14,6 +14,7 @@ local call = redis.call
 local prefix = KEYS[1]
 
 
+
 local seldom1
 
 

@@ -7,12 +7,13 @@
 -- Errors   Batch.commit() when there is no such job, or it is not a batch
 -- Cost     5 commands, 8 more if the batch is ready
 -- Repeat   safe
--- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time zadd zpopmax
---          zpopmin zrangebyscore zrem zrevrangebyscore zscore
+-- Needs    del exists expire hdel hmget hset publish sadd scard sismember srem time unlink zadd
+--          zcard zpopmax zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
+
 
 
 
@@ -90,11 +91,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -108,7 +115,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged

@@ -10,8 +10,8 @@
 -- Errors   Cancel.failed()
 -- Cost     2 commands, 16 a job
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
@@ -60,7 +60,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 
 local stamp, usual = ARGV[1], true
@@ -80,10 +80,13 @@ end
 
 
 
+local seldom1
+
+
 
 
 local unheard = 0
-local seldom1
+
 
 
 
@@ -112,32 +115,11 @@ end
 
 
 
-
-
-
-
-
-local tellable = 200
-
-
-
-
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -171,6 +153,25 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 elseif which == 'names_of' then
 local text = ...
   local found = {}
@@ -185,8 +186,17 @@ local group, failure, length = ...
   local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
   local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
   return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+end
+end
+
+
+
+
+local tellable = 200
+
+
+
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -201,9 +211,6 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -211,6 +218,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -231,9 +252,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -304,6 +347,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -312,7 +359,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -325,7 +372,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -380,12 +427,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -399,10 +446,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -422,6 +470,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -445,11 +494,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -463,7 +518,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -481,7 +536,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -676,7 +731,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -727,7 +782,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -742,6 +797,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -779,7 +837,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -800,7 +858,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -876,6 +934,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -895,6 +956,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -903,6 +985,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -910,20 +995,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -943,27 +1022,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -971,11 +1049,20 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
 end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
 end
 
 local left_out = {}
@@ -1153,7 +1240,10 @@ local function cancel_each(jids, count)
           end
         end
         if job[6] then
-          seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+          job_ended(jid, job[6], how or 'canceled')
+          if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+            seldom1('leave_turns', queue, job[7])
+          end
         end
       until true
       canceled, jobs[jids[i]] = canceled + 1, false

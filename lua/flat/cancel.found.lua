@@ -11,8 +11,8 @@
 -- Cost     3 commands, 1 for each job that it looks at, 15 for each that it deletes
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hmget hset hstrlen lindex llen lpush
---          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem
---          sscan time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
+--          lrange lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan
+--          time unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrank zrem
 --          zrevrange zrevrangebyscore zscore
 
 local call = redis.call
@@ -60,7 +60,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -95,10 +95,13 @@ end
 
 
 
+local seldom1
+
+
 
 
 local unheard = 0
-local seldom1
+
 
 
 
@@ -126,345 +129,7 @@ local tellable = 200
 
 
 
-
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
-
-
-local left_out = {}
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-
-local function read_cancelable(jid, among, n)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents
-  repeat
-    local run, jid, among, n = try, jid, among, n
-    local key = prefix .. 'j:' .. jid .. '-dependents'
-    local found = run('srandmember', key, 10 + 1)
-    if #found <= 10 or outsider(found, among) then
-      dependents = found
-      break
-    end
-    dependents = run('srandmember', key, n + 1)
-  until true
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-local function cancel_each(jids, count)
-  local among, jobs, canceled = {}, {}, 0
-  for i = 1, #jids do
-    among[jids[i]] = true
-  end
-  for i = 1, #jids do
-    if jobs[jids[i]] == nil then
-      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
-    end
-  end
-  do
-    local jids, jobs = jids, jobs
-    local changed
-    repeat
-      changed = false
-      for i = 1, #jids do
-        local job = jobs[jids[i]]
-        local other = job and outsider(job.dependents, jobs)
-        if other then
-          jobs[jids[i]], changed = nil, true
-          do
-            local jid, code, why = jids[i], 'has_dependents', other .. ' depends on it'
-            left_out[#left_out + 1] = {jid, code, why}
-          end
-        end
-      end
-    until not changed
-  end
-  do
-    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
-      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
-    end
-  end
-  for i = 1, #jids do
-    local job = jobs[jids[i]]
-    if job then
-      repeat
-        local jid, job, how, count = jids[i], job, nil, count
-        local key = prefix .. 'j:' .. jid
-        local state, queue, failure, worker = job[1], job[2], job[3], job[4]
-        if state == 'complete' then
-          break
-        end
-        local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
-        try('publish', prefix .. 'log', message)
-        if worker and worker ~= '' then
-          try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-          try('publish', prefix .. ('w:' .. worker), message)
-        end
-        if queue then
-          do
-            local queue, jid = queue, jid
-            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
-            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
-            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
-          end
-        end
-        if state == 'running' and queue then
-          do
-            local queue = queue
-            if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
-              seldom1('wake', queue)
-            end
-          end
-        end
-        for _, other in ipairs(job.dependencies) do
-          try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
-        end
-        if state == 'failed' then
-          do
-            local jid, queue, failure, count = jid, queue, failure, count
-            local details
-            repeat
-              local text = failure
-              if not text then
-                details = {}
-                break
-              end
-              local ok, list = pcall(cjson.decode, text)
-              if ok and type(list) == 'table' then
-                details = list
-                break
-              end
-              details = {}
-            until true
-            do
-              local jid, failure, count = jid, details, count
-              local group = failure.group
-              if type(group) == 'string' then
-                local key = prefix .. 'f:' .. group
-                local length = count and 0 or finite(try('llen', key), 0)
-                if length >= 10000 then
-                  count = seldom1('count_from', group, failure, length)
-                end
-                try('lrem', key, count or 0, jid)
-                do
-                  local group = group
-                  if call('exists', prefix .. 'f:' .. group) == 0 then
-                    try('srem', prefix .. 'failures', group)
-                  end
-                end
-              end
-            end
-            do
-              local queue, failure = queue, details
-              local at = finite(failure.when)
-              if at and queue then
-                do
-                  local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
-                  local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
-                  if try('hincrby', key, field, by) == by then
-                    do
-                      local key, day = key, day
-                      local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
-                      try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
-                    end
-                  end
-                end
-              end
-            end
-            do
-              local jids = {jid}
-              do
-                local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
-                for from = 1, #list, 1000 do
-                  run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-                end
-              end
-            end
-          end
-        end
-        do
-          local jid, tags, first = jid, seldom1('names_of', job[5]), 1
-          for i = first, #tags do
-            do
-              local jid, tag = jid, tags[i]
-              if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-                if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-                  call('zrem', prefix .. 'tags', tag)
-                end
-              end
-            end
-          end
-        end
-        call('del', key, key .. '-history', key .. '-dependencies')
-        do
-          local channel, jid = 'canceled', jid
-          if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
-            try('publish', prefix .. channel, jid)
-          end
-        end
-        if job[6] then
-          seldom1('canceled_with_options', jid, job[6], how or 'canceled')
-        end
-      until true
-      canceled, jobs[jids[i]] = canceled + 1, false
-    end
-  end
-  return canceled
-end
-
-local function open_list(area, kind, name)
-  local key
-  repeat
-    local area, kind, name = area, kind, name
-    local parts = {
-      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
-      depends = 'depends', recurring = 'recur',
-    }
-    if parts[kind] then
-      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
-      break
-    elseif kind == 'failed' then
-      key = prefix .. 'f:' .. named(area, 'group', name)
-      break
-    elseif kind == 'tagged' then
-      key = prefix .. 't:' .. named(area, 'tag', name)
-      break
-    elseif kind == 'complete' then
-      key = prefix .. 'completed'
-      break
-    elseif kind == 'tracked' then
-      key = prefix .. 'tracked'
-      break
-    end
-    do
-      local area, message = area, 'Unknown list "' .. tostring(kind) .. '"'
-      error(area .. '(): ' .. message)
-    end
-    key = nil
-  until true
-  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
-  if kind == 'failed' then
-    list.total = call('llen', key)
-  elseif kind == 'running' then
-    list.from = call('zcount', key, '-inf', '(' .. stamp)
-    list.total = call('zcount', key, stamp, '+inf')
-  elseif kind == 'stalled' then
-    list.total = call('zcount', key, '-inf', stamp)
-  else
-    list.total = call('zcard', key)
-  end
-  return list
-end
-
-
-
-local function not_empty(text)
-  return text and text ~= '' and text or nil
-end
-local searched = 0
-
-seldom1 = function(which, ...)
-if which == 'wake' then
-local queue = ...
-local function note_missing(name, queue)
-  local key = prefix .. 'x:listed:' .. name
-  if try('exists', key) == 1 then
-    try('hset', key, queue, '1')
-  end
-end
-  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
-  local woken = false
-  for i = 1, 2 * 100 do
-    local from = list and (prefix .. 'x:list:' .. list) or waiting
-    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-    local name = popped[1]
-    if name and string.byte(name) == 1 then
-      list, lapses = string.sub(name, 2), popped[2]
-    elseif name then
-      local idle = try('srem', prefix .. 'x:idle', name) == 1
-      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
-      if woken then
-        break
-      end
-      unheard = unheard + 1
-    elseif list then
-      note_missing(list, queue)
-      list = nil
-    else
-      break
-    end
-  end
-  if list then
-    try('zadd', waiting, lapses, '\1' .. list)
-  end
-  return woken
-elseif which == 'names_of' then
-local text = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-elseif which == 'count_from' then
-local group, failure, length = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -479,9 +144,6 @@ local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
 local none = {}
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -489,6 +151,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -509,9 +185,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -582,6 +280,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -590,7 +292,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -603,7 +305,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -658,12 +360,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -677,10 +379,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -700,6 +403,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -723,11 +427,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -741,7 +451,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -759,7 +469,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -964,7 +674,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1015,7 +725,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1030,6 +740,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1067,7 +780,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1088,7 +801,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1164,6 +877,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1183,6 +899,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1191,6 +928,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1198,20 +938,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1231,27 +965,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -1259,10 +992,367 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
+end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
+end
+
+local left_out = {}
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+
+local function read_cancelable(jid, among, n)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+local function cancel_each(jids, count)
+  local among, jobs, canceled = {}, {}, 0
+  for i = 1, #jids do
+    among[jids[i]] = true
+  end
+  for i = 1, #jids do
+    if jobs[jids[i]] == nil then
+      jobs[jids[i]] = read_cancelable(jids[i], among, #jids) or false
+    end
+  end
+  do
+    local jids, jobs = jids, jobs
+    local changed
+    repeat
+      changed = false
+      for i = 1, #jids do
+        local job = jobs[jids[i]]
+        local other = job and outsider(job.dependents, jobs)
+        if other then
+          jobs[jids[i]], changed = nil, true
+          do
+            local jid, code, why = jids[i], 'has_dependents', other .. ' depends on it'
+            left_out[#left_out + 1] = {jid, code, why}
+          end
+        end
+      end
+    until not changed
+  end
+  do
+    if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
+      error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
+    end
+  end
+  for i = 1, #jids do
+    local job = jobs[jids[i]]
+    if job then
+      repeat
+        local jid, job, how, count = jids[i], job, nil, count
+        local key = prefix .. 'j:' .. jid
+        local state, queue, failure, worker = job[1], job[2], job[3], job[4]
+        if state == 'complete' then
+          break
+        end
+        local message = cjson.encode({jid = jid, worker = worker, event = 'canceled', queue = queue})
+        try('publish', prefix .. 'log', message)
+        if worker and worker ~= '' then
+          try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
+          try('publish', prefix .. ('w:' .. worker), message)
+        end
+        if queue then
+          do
+            local queue, jid = queue, jid
+            try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
+            try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+          end
+        end
+        if state == 'running' and queue then
+          do
+            local queue = queue
+            if try('hexists', prefix .. 'config', queue .. '-max-concurrency') == 1 then
+              seldom1('wake', queue)
+            end
+          end
+        end
+        for _, other in ipairs(job.dependencies) do
+          try('srem', prefix .. 'j:' .. other .. '-dependents', jid)
+        end
+        if state == 'failed' then
+          do
+            local jid, queue, failure, count = jid, queue, failure, count
+            local details
+            repeat
+              local text = failure
+              if not text then
+                details = {}
+                break
+              end
+              local ok, list = pcall(cjson.decode, text)
+              if ok and type(list) == 'table' then
+                details = list
+                break
+              end
+              details = {}
+            until true
+            do
+              local jid, failure, count = jid, details, count
+              local group = failure.group
+              if type(group) == 'string' then
+                local key = prefix .. 'f:' .. group
+                local length = count and 0 or finite(try('llen', key), 0)
+                if length >= 10000 then
+                  count = seldom1('count_from', group, failure, length)
+                end
+                try('lrem', key, count or 0, jid)
+                do
+                  local group = group
+                  if call('exists', prefix .. 'f:' .. group) == 0 then
+                    try('srem', prefix .. 'failures', group)
+                  end
+                end
+              end
+            end
+            do
+              local queue, failure = queue, details
+              local at = finite(failure.when)
+              if at and queue then
+                do
+                  local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
+                  local key = prefix .. 's:stats:' .. string.format('%d', day) .. ':' .. queue
+                  if try('hincrby', key, field, by) == by then
+                    do
+                      local key, day = key, day
+                      local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                      try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
+                    end
+                  end
+                end
+              end
+            end
+            do
+              local jids = {jid}
+              do
+                local run, operation, key, list = try, 'zrem', prefix .. 'failed-jobs-list', jids
+                for from = 1, #list, 1000 do
+                  run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+                end
+              end
+            end
+          end
+        end
+        do
+          local jid, tags, first = jid, seldom1('names_of', job[5]), 1
+          for i = first, #tags do
+            do
+              local jid, tag = jid, tags[i]
+              if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+                if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+                  call('zrem', prefix .. 'tags', tag)
+                end
+              end
+            end
+          end
+        end
+        call('del', key, key .. '-history', key .. '-dependencies')
+        do
+          local channel, jid = 'canceled', jid
+          if (type(try('zscore', prefix .. 'tracked', jid)) == 'string') then
+            try('publish', prefix .. channel, jid)
+          end
+        end
+        if job[6] then
+          job_ended(jid, job[6], how or 'canceled')
+          if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+            seldom1('leave_turns', queue, job[7])
+          end
+        end
+      until true
+      canceled, jobs[jids[i]] = canceled + 1, false
+    end
+  end
+  return canceled
+end
+
+local function open_list(area, kind, name)
+  local key
+  repeat
+    local area, kind, name = area, kind, name
+    local parts = {
+      waiting = 'work', running = 'locks', stalled = 'locks', scheduled = 'scheduled',
+      depends = 'depends', recurring = 'recur',
+    }
+    if parts[kind] then
+      key = (prefix .. 'q:' .. (named('Queue', 'queue', name)) .. '-' .. parts[kind])
+      break
+    elseif kind == 'failed' then
+      key = prefix .. 'f:' .. named(area, 'group', name)
+      break
+    elseif kind == 'tagged' then
+      key = prefix .. 't:' .. named(area, 'tag', name)
+      break
+    elseif kind == 'complete' then
+      key = prefix .. 'completed'
+      break
+    elseif kind == 'tracked' then
+      key = prefix .. 'tracked'
+      break
+    end
+    do
+      local area, message = area, 'Unknown list "' .. tostring(kind) .. '"'
+      error(area .. '(): ' .. message)
+    end
+    key = nil
+  until true
+  local list = {kind = kind, key = key, from = 0, falls = kind == 'waiting' or kind == 'complete'}
+  if kind == 'failed' then
+    list.total = call('llen', key)
+  elseif kind == 'running' then
+    list.from = call('zcount', key, '-inf', '(' .. stamp)
+    list.total = call('zcount', key, stamp, '+inf')
+  elseif kind == 'stalled' then
+    list.total = call('zcount', key, '-inf', stamp)
+  else
+    list.total = call('zcard', key)
+  end
+  return list
+end
+
+
+
+local function not_empty(text)
+  return text and text ~= '' and text or nil
+end
+local searched = 0
+
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
+local queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
 elseif which == 'after_cursor' then
 local area, list, cursor = ...
 local function reject(area, message)

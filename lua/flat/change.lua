@@ -13,9 +13,9 @@
 -- Cost     of each job: cancel 18 commands, promote 2 and 7 a queue, tag 2 and 2 for each tag, priority
 --          3 and 1 a call, track 4 and 2 a call, untrack 2
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 
 local call = redis.call
@@ -104,10 +104,13 @@ end
 
 
 
+local seldom1
+
+
 
 
 local unheard = 0
-local seldom1
+
 
 
 
@@ -137,365 +140,7 @@ local tellable = 200
 
 
 
-
-local function outsider(jids, among)
-  for i = 1, #jids do
-    if not among[jids[i]] then
-      return jids[i]
-    end
-  end
-end
-local function read_job_to_cancel(jid, most)
-  local key = prefix .. 'j:' .. jid
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
-  key = key .. '-dependencies'
-  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
-  return job
-end
-
-
-local left_out = {}
-
-local function report(count, more)
-  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
-end
-
-local function read_cancelable(jid, among, n)
-  local ok, job = pcall(read_job_to_cancel, jid)
-  local dependents
-  repeat
-    local run, jid, among, n = try, jid, among, n
-    local key = prefix .. 'j:' .. jid .. '-dependents'
-    local found = run('srandmember', key, 10 + 1)
-    if #found <= 10 or outsider(found, among) then
-      dependents = found
-      break
-    end
-    dependents = run('srandmember', key, n + 1)
-  until true
-  if not ok or dependents.err then
-    do
-      local jid, code, why = jid, 'server', 'it can not be read'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif not job[1] then
-    do
-      local jid, code, why = jid, 'not_found', 'no such job'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  elseif job[1] == 'complete' then
-    do
-      local jid, code, why = jid, 'finished', 'the job is complete'
-      left_out[#left_out + 1] = {jid, code, why}
-    end
-  else
-    job.dependents = dependents
-    return job
-  end
-end
-
-
-
-
-
-local function promote(jids, queue)
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
-local function note_filled(queue, known)
-  if (known or call('exists', prefix .. 'x:empty') == 1)
-    and try('sadd', prefix .. 'x:filled', queue) == 1 then
-    call('expire', prefix .. 'x:filled', 1)
-  end
-end
-local function parked_by(state, time, parked)
-  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
-  return state == 'scheduled' and since == (time or '') and name or nil
-end
-local function fair_share(text)
-  local _, values = split_options(text)
-  local share = values.g
-  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
-    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
-  end
-end
-local function first_turn(queue, priority)
-  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
-    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
-  local score = finite(first[2])
-  return score and math.max(priority - 0.5 - score, 0), first.err
-end
-local function turn_step(priority)
-  local _, exponent = math.frexp(math.abs(priority) + 1)
-  return 2 ^ (exponent - 45)
-end
-local function write_turn(key, tenant, ends, waits, passed)
-  try('zadd', key, ends, tenant)
-  if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
-  end
-  for _, other in ipairs(passed) do
-    if other ~= tenant then
-      try('zrem', key, other)
-    end
-  end
-end
-local function fair_score(queue, priority, stored, known)
-  local tenant, weight = fair_share(stored)
-  priority = finite(priority, 0)
-  if not tenant or math.abs(priority) > 10000 then
-    return
-  end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
-  local first, waits, passed = known[key], true, {}
-  if not first then
-    local damaged
-    first, damaged = first_turn(queue, priority)
-    if damaged then
-      return
-    end
-    waits, first = first ~= nil, first or 0
-    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
-    known[key] = first
-  end
-  local last = waits and finite(try('zscore', key, tenant), 0) or 0
-  local turn = math.min(math.max(first, last), 0.49)
-  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
-  return string.format('%.17g', (priority - 0.5 - turn))
-end
-local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
-    (finite(priority, 0) - now / 10000000000)
-end
-local function each_slice(run, operation, key, list)
-  for from = 1, #list, 1000 do
-    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-local function leave_out(jid, code, why)
-  left_out[#left_out + 1] = {jid, code, why}
-end
-local function read_scheduled(jids, queue)
-  local queues, jobs, ready = {}, {}, 0
-  for i = 1, #jids do
-    local jid = jids[i]
-    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
-    local state, its = job[1], job[2]
-    if not state or not its then
-      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
-    elseif queue ~= '' and its ~= queue then
-      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
-    elseif state == 'waiting' then
-      ready = ready + 1
-    elseif state ~= 'scheduled' then
-      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
-    else
-      if not jobs[its] then
-        jobs[its], queues[#queues + 1] = {}, its
-      end
-      local parked = parked_by(state, job[6], job[5])
-      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
-    end
-  end
-  return queues, jobs, ready
-end
-local function release_scheduled(queue, jobs)
-  local work, moved, due, turns = {}, {}, {}, {}
-  for i = 1, #jobs do
-    local job = jobs[i]
-    if job.parked then
-      due[#due + 1], due[#due + 2] = stamp, job.jid
-    else
-      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
-      work[#work + 1] = job.jid
-      moved[#moved + 1] = job.jid
-    end
-  end
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
-  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
-  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
-  for i = 1, #moved do
-    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
-  end
-  note_filled(queue)
-  seldom1('wake', queue)
-end
-  local queues, jobs, ready = read_scheduled(jids, queue)
-  for i = 1, #queues do
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
-    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
-  end
-  for i = 1, #queues do
-    release_scheduled(queues[i], jobs[queues[i]])
-    ready = ready + #jobs[queues[i]]
-  end
-  return ready
-end
-
-seldom1 = function(which, ...)
-if which == 'wake' then
-local queue = ...
-local function note_missing(name, queue)
-  local key = prefix .. 'x:listed:' .. name
-  if try('exists', key) == 1 then
-    try('hset', key, queue, '1')
-  end
-end
-  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
-  local woken = false
-  for i = 1, 2 * 100 do
-    local from = list and (prefix .. 'x:list:' .. list) or waiting
-    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
-    local name = popped[1]
-    if name and string.byte(name) == 1 then
-      list, lapses = string.sub(name, 2), popped[2]
-    elseif name then
-      local idle = try('srem', prefix .. 'x:idle', name) == 1
-      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
-      if woken then
-        break
-      end
-      unheard = unheard + 1
-    elseif list then
-      note_missing(list, queue)
-      list = nil
-    else
-      break
-    end
-  end
-  if list then
-    try('zadd', waiting, lapses, '\1' .. list)
-  end
-  return woken
-elseif which == 'names_of' then
-local text = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local found = {}
-  for _, name in ipairs(list_of(text)) do
-    if type(name) == 'string' or type(name) == 'number' then
-      found[#found + 1] = tostring(name)
-    end
-  end
-  return found
-elseif which == 'count_from' then
-local group, failure, length = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
-  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
-  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
-elseif which == 'within_reach' then
-local jids, most = ...
-local function list_of(text)
-  if not text then
-    return {}
-  end
-  local ok, list = pcall(cjson.decode, text)
-  if ok and type(list) == 'table' then
-    return list
-  end
-  return {}
-end
-  local left, count = 300000, math.min(#jids, most or #jids)
-  for i = 1, count do
-    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
-    local group = job[1] == 'failed' and list_of(job[2]).group
-    if type(group) == 'string' then
-      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
-    end
-    if left < 0 and i > 1 then
-      count = i - 1
-      break
-    end
-  end
-  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
-elseif which == 'change_tags' then
-local jid, stored, adds, list, first = ...
-local function union(list, more, first)
-  local has = {}
-  for i = 1, #list do
-    has[list[i]] = true
-  end
-  for i = first, #more do
-    if not has[more[i]] then
-      has[more[i]] = true
-      list[#list + 1] = more[i]
-    end
-  end
-  return list
-end
-local function difference(list, other, first)
-  local gone, kept = {}, {}
-  for i = first, #other do
-    gone[other[i]] = true
-  end
-  for i = 1, #list do
-    if not gone[list[i]] then
-      kept[#kept + 1] = list[i]
-    end
-  end
-  return kept
-end
-local function add_tag(jid, tag)
-  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
-    try('zincrby', prefix .. 'tags', 1, tag)
-  end
-end
-local function add_tags(jid, tags, first)
-  for i = first, #tags do
-    add_tag(jid, tags[i])
-  end
-end
-local function remove_tags(jid, tags, first)
-  for i = first, #tags do
-    do
-      local jid, tag = jid, tags[i]
-      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
-        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
-          call('zrem', prefix .. 'tags', tag)
-        end
-      end
-    end
-  end
-end
-  local tags = seldom1('names_of', stored)
-  if adds then
-    local known = #tags
-    tags = union(tags, list, first)
-    add_tags(jid, tags, known + 1)
-  else
-    tags = difference(tags, list, first)
-    remove_tags(jid, list, first)
-  end
-  return array(tags)
-elseif which == 'canceled_with_options' then
-local jid, stored, how = ...
+local function job_ended(jid, stored, state)
 local function write_first(...)
   local reply = try(...)
   if type(reply) == 'table' and reply.err then
@@ -509,9 +154,6 @@ end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -519,6 +161,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -539,9 +195,31 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -612,6 +290,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -620,7 +302,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -633,7 +315,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -688,12 +370,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -707,10 +389,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -730,6 +413,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -753,11 +437,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -771,7 +461,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -789,7 +479,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -994,7 +684,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1045,7 +735,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1060,6 +750,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1097,7 +790,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1118,7 +811,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1194,6 +887,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1213,6 +909,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1221,6 +938,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1228,20 +948,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1261,27 +975,26 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
 end
-local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -1289,10 +1002,390 @@ local function job_ended(jid, stored, state)
   end
   return forgotten and state == 'complete'
 end
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
+
+local function outsider(jids, among)
+  for i = 1, #jids do
+    if not among[jids[i]] then
+      return jids[i]
+    end
   end
+end
+local function read_job_to_cancel(jid, most)
+  local key = prefix .. 'j:' .. jid
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
+  key = key .. '-dependencies'
+  job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
+  return job
+end
+
+local left_out = {}
+
+local function report(count, more)
+  return '{"count":' .. count .. ',"left":' .. array(left_out) .. (more or '') .. '}'
+end
+
+local function read_cancelable(jid, among, n)
+  local ok, job = pcall(read_job_to_cancel, jid)
+  local dependents
+  repeat
+    local run, jid, among, n = try, jid, among, n
+    local key = prefix .. 'j:' .. jid .. '-dependents'
+    local found = run('srandmember', key, 10 + 1)
+    if #found <= 10 or outsider(found, among) then
+      dependents = found
+      break
+    end
+    dependents = run('srandmember', key, n + 1)
+  until true
+  if not ok or dependents.err then
+    do
+      local jid, code, why = jid, 'server', 'it can not be read'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif not job[1] then
+    do
+      local jid, code, why = jid, 'not_found', 'no such job'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  elseif job[1] == 'complete' then
+    do
+      local jid, code, why = jid, 'finished', 'the job is complete'
+      left_out[#left_out + 1] = {jid, code, why}
+    end
+  else
+    job.dependents = dependents
+    return job
+  end
+end
+
+
+
+
+
+
+local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
+
+local function promote(jids, queue)
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function score_of(queue, priority, stored, turns)
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
+    (finite(priority, 0) - now / 10000000000)
+end
+local function each_slice(run, operation, key, list)
+  for from = 1, #list, 1000 do
+    run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+local function leave_out(jid, code, why)
+  left_out[#left_out + 1] = {jid, code, why}
+end
+local function read_scheduled(jids, queue)
+  local queues, jobs, ready = {}, {}, 0
+  for i = 1, #jids do
+    local jid = jids[i]
+    local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'priority', 'x:o', 'x:parked', 'time')
+    local state, its = job[1], job[2]
+    if not state or not its then
+      leave_out(jid, job.err and 'server' or 'not_found', job.err or 'no such job')
+    elseif queue ~= '' and its ~= queue then
+      leave_out(jid, 'wrong_queue', 'the job is in ' .. its)
+    elseif state == 'waiting' then
+      ready = ready + 1
+    elseif state ~= 'scheduled' then
+      leave_out(jid, state == 'running' and 'running' or 'not_scheduled', 'the job is ' .. state)
+    else
+      if not jobs[its] then
+        jobs[its], queues[#queues + 1] = {}, its
+      end
+      local parked = parked_by(state, job[6], job[5])
+      jobs[its][#jobs[its] + 1] = {jid = jid, priority = job[3], stored = job[4], parked = parked}
+    end
+  end
+  return queues, jobs, ready
+end
+local function release_scheduled(queue, jobs)
+  local work, moved, due, turns = {}, {}, {}, {}
+  for i = 1, #jobs do
+    local job = jobs[i]
+    if job.parked then
+      due[#due + 1], due[#due + 2] = stamp, job.jid
+    else
+      work[#work + 1] = score_of(queue, job.priority, job.stored, turns)
+      work[#work + 1] = job.jid
+      moved[#moved + 1] = job.jid
+    end
+  end
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-work', work)
+  each_slice(call, 'zadd', prefix .. 'q:' .. queue .. '-scheduled', due)
+  each_slice(call, 'zrem', prefix .. 'q:' .. queue .. '-scheduled', moved)
+  for i = 1, #moved do
+    call('hset', prefix .. 'j:' .. moved[i], 'state', 'waiting')
+  end
+  note_filled(queue)
+  seldom1('wake', queue)
+end
+  local queues, jobs, ready = read_scheduled(jids, queue)
+  for i = 1, #queues do
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
+    call('zcard', prefix .. 'q:' .. queues[i] .. '-scheduled')
+  end
+  for i = 1, #queues do
+    release_scheduled(queues[i], jobs[queues[i]])
+    ready = ready + #jobs[queues[i]]
+  end
+  return ready
+end
+
+seldom1 = function(which, ...)
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'wake' then
+local queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+elseif which == 'leave_turns' then
+local queue, priority = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'names_of' then
+local text = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local found = {}
+  for _, name in ipairs(list_of(text)) do
+    if type(name) == 'string' or type(name) == 'number' then
+      found[#found + 1] = tostring(name)
+    end
+  end
+  return found
+elseif which == 'count_from' then
+local group, failure, length = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local jid = try('lindex', prefix .. 'f:' .. group, math.floor(length / 2))
+  local middle = type(jid) == 'string' and list_of(try('hget', prefix .. 'j:' .. jid, 'failure')) or {}
+  return finite(failure.when, 0) < finite(middle.when, 0) and -1 or 1
+elseif which == 'within_reach' then
+local jids, most = ...
+local function list_of(text)
+  if not text then
+    return {}
+  end
+  local ok, list = pcall(cjson.decode, text)
+  if ok and type(list) == 'table' then
+    return list
+  end
+  return {}
+end
+  local left, count = 300000, math.min(#jids, most or #jids)
+  for i = 1, count do
+    local job = try('hmget', prefix .. 'j:' .. jids[i], 'state', 'failure')
+    local group = job[1] == 'failed' and list_of(job[2]).group
+    if type(group) == 'string' then
+      left = left - finite(try('llen', prefix .. 'f:' .. group), 0)
+    end
+    if left < 0 and i > 1 then
+      count = i - 1
+      break
+    end
+  end
+  return {unpack(jids, 1, count)}, {unpack(jids, count + 1)}
+elseif which == 'change_tags' then
+local jid, stored, adds, list, first = ...
+local function union(list, more, first)
+  local has = {}
+  for i = 1, #list do
+    has[list[i]] = true
+  end
+  for i = first, #more do
+    if not has[more[i]] then
+      has[more[i]] = true
+      list[#list + 1] = more[i]
+    end
+  end
+  return list
+end
+local function difference(list, other, first)
+  local gone, kept = {}, {}
+  for i = first, #other do
+    gone[other[i]] = true
+  end
+  for i = 1, #list do
+    if not gone[list[i]] then
+      kept[#kept + 1] = list[i]
+    end
+  end
+  return kept
+end
+local function add_tag(jid, tag)
+  if try('zadd', prefix .. 't:' .. tag, stamp, jid) == 1 then
+    try('zincrby', prefix .. 'tags', 1, tag)
+  end
+end
+local function add_tags(jid, tags, first)
+  for i = first, #tags do
+    add_tag(jid, tags[i])
+  end
+end
+local function remove_tags(jid, tags, first)
+  for i = first, #tags do
+    do
+      local jid, tag = jid, tags[i]
+      if try('zrem', prefix .. 't:' .. tag, jid) == 1 then
+        if finite(try('zincrby', prefix .. 'tags', -1, tag), 1) <= 0 then
+          call('zrem', prefix .. 'tags', tag)
+        end
+      end
+    end
+  end
+end
+  local tags = seldom1('names_of', stored)
+  if adds then
+    local known = #tags
+    tags = union(tags, list, first)
+    add_tags(jid, tags, known + 1)
+  else
+    tags = difference(tags, list, first)
+    remove_tags(jid, list, first)
+  end
+  return array(tags)
 elseif which == 'read_jids' then
 local area, first = ...
 local function reject(area, message)
@@ -1474,7 +1567,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      seldom1('leave_turns', queue, job[7])
+    end
   end
 end
 local function unlink_some(jid)
@@ -1539,6 +1635,254 @@ end
     canceled = canceled + (jobs[i][1] and jobs[i][1] ~= 'complete' and 1 or 0)
   end
   return canceled, {unpack(order, #jobs + 1)}
+elseif which == 'score_by_options' then
+local job, priority = ...
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  if seldom1('has_option', job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+    return fair_score(job[1], priority, job[3], {})
+  end
+elseif which == 'follow_priority' then
+local jid, job, score = ...
+local function wake_for(queue, delay)
+  return delay < 3600 and seldom1('wake', queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  seldom1('wake', queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function move_parked(jid, parked, score)
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
+end
+  if job[4] then
+    move_parked(jid, job[4], score)
+  elseif seldom1('has_option', job[3], 'g') and job[2] == 'waiting' then
+    seldom1('leave_turns', job[1], job[5])
+  end
 elseif which == 'untrack_gone' then
 local limit = ...
 local function each_slice(run, operation, key, list)
@@ -1726,7 +2070,10 @@ local function cancel_all()
             end
           end
           if job[6] then
-            seldom1('canceled_with_options', jid, job[6], how or 'canceled')
+            job_ended(jid, job[6], how or 'canceled')
+            if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+              seldom1('leave_turns', queue, job[7])
+            end
           end
         until true
         canceled, jobs[jids[i]] = canceled + 1, false
@@ -1787,18 +2134,19 @@ local function set_priorities()
   do
     call('del', prefix .. 'x:none')
   end
-  return each_job({'queue', 'state'}, function(jid, job)
+  return each_job(PRIORITY_FIELDS, function(jid, job)
     do
-      local run, jid, queue, state, priority = try, jid, job[1], job[2], priority
+      local run, jid, job, priority = try, jid, job, priority
+      local queue, score = job[1], job[3] and seldom1('score_by_options', job, priority) or priority
       if queue ~= '' then
-        local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
+        local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
         if type(moved) == 'table' then
           return moved.err
         end
       end
-      call('hset', prefix .. 'j:' .. jid, 'priority', priority)
-      if state == 'stalled' then
-        call('hdel', prefix .. 'j:' .. jid, 'grace')
+      try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+      if job[3] then
+        seldom1('follow_priority', jid, job, score)
       end
     end
   end)

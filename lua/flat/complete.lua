@@ -1,10 +1,10 @@
 -- complete: completes a worker's job, for good or to continue in its next queue.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, queue, data, then pairs: result json; next queue; delay n, depends
---          json, priority n, retries n, tags json, o text, drop letters (which need next); checked
---          1 from a caller that has checked that the data is JSON, and for whom no delay means none;
---          o and drop as in put
+-- ARGV     NOW, jid, worker, queue, data, then pairs: result json; since time: only a job that runs
+--          since then; next queue; delay n, depends json, priority n, retries n, tags json, o text,
+--          drop letters (which need next); checked 1 from a caller that has checked that the data
+--          is JSON, and for whom no delay means none; o and drop as in put
 -- Returns  the state after it: 'complete', 'waiting', 'scheduled' or 'depends'; if checked, 'complete+'
 --          when jobs that waited are still to be released, which sweep does
 -- Errors   Complete() when the job is not this worker's, not running, or runs in another queue
@@ -13,8 +13,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 local none = {}
 local seldom1
@@ -53,6 +53,8 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
+
 
 
 
@@ -107,6 +109,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -141,11 +157,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -159,7 +181,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -175,6 +197,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -237,6 +269,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -285,6 +339,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -293,7 +351,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -361,12 +419,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -380,10 +438,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -403,6 +462,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -644,6 +704,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -681,7 +744,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -778,6 +841,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -789,14 +855,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -915,6 +1028,45 @@ local function check_dependencies(area, list, first)
   return list
 end
   return check_dependencies(area, names(area, 'depends', text), 1)
+elseif which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
 elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
@@ -1014,6 +1166,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1022,7 +1178,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1090,12 +1246,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1109,10 +1265,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1131,6 +1288,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -1142,6 +1307,10 @@ end
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
     for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
@@ -1305,6 +1474,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -1334,11 +1517,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1352,7 +1541,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -1368,6 +1557,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -1648,6 +1847,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1685,7 +1887,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1847,11 +2049,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1865,7 +2073,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2071,6 +2279,21 @@ local function names(area, name, text)
   end
   return list
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -2082,12 +2305,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
@@ -2134,6 +2375,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
@@ -2162,7 +2417,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -2211,11 +2466,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -2229,7 +2490,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2245,6 +2506,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -2318,7 +2589,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function renew_life(jid)
   local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
@@ -2589,6 +2860,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2626,7 +2900,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2727,7 +3001,9 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change)
+  end
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -2816,7 +3092,6 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -2925,16 +3200,7 @@ if not given.checked then
     end
   end
   if given.result then
-    do
-      local area, name, text = 'Complete', 'result', given.result
-      local ok, value, problem = pcall(cjson.decode, text)
-      if not ok or problem then
-        do
-          local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-          error(area .. '(): ' .. message)
-        end
-      end
-    end
+    given.result = seldom1('strict_json', 'Complete', 'result', given.result)
   end
 end
 if not given.next and (given.delay or given.depends) then
@@ -2989,6 +3255,7 @@ local item = {
   checked = given.checked,
   depends = depends,
   change = change,
+  since = given.since or false,
   key = false, retries = false, began = false, state = false,
 }
 if given.result then

@@ -49,7 +49,7 @@ end
 local function scan_cursor(area, cursor)
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor

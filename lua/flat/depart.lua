@@ -22,6 +22,18 @@ local function finite(text, default)
   return default
 end
 
+local function required(area, name, text)
+  if not text then
+    local words = {
+      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
+    }
+    do
+      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
+      error(area .. '(): ' .. message)
+    end
+  end
+  return text
+end
 
 
 local stamp, usual = ARGV[1], true
@@ -84,21 +96,8 @@ local function wake_any()
   end
 end
 
-local worker
-do
-  local area, name, text = 'Depart', 'worker', ARGV[2]
-  if not text then
-    local words = {
-      Job = 'no jid provided', Recurring = 'no jid provided', Queue = 'no queue name provided',
-    }
-    do
-      local area, message = area, words[area] or 'Arg "' .. name .. '" missing'
-      error(area .. '(): ' .. message)
-    end
-  end
-  worker = text
-end
-local claim, relays = ARGV[3], ARGV[4]
+local worker = required('Depart', 'worker', ARGV[2])
+local claim, relays = required('Depart', 'claim', ARGV[3]), ARGV[4]
 local function holds_jobs(key)
   for _, jid in ipairs(try('zrange', key, 0, -1)) do
     local job = try('hmget', prefix .. 'j:' .. jid, 'worker', 'state')

@@ -1,13 +1,14 @@
 -- fail: fails a worker's job. It stays in a failure group until it is moved or canceled.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker, group, message [, data [, result]]
+-- ARGV     NOW, jid, worker, group, message [, data [, result [, since]]]
+--          since: only a job that runs since this time, unless it is ''; then result may be '', too
 -- Returns  the jid
 -- Errors   Fail() when the job is not this worker's or not running
 -- Cost     11 commands; tells at most 200 jobs that wait for this one
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
@@ -49,11 +50,13 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+local seldom1
+
+
 
 
 
 local unheard = 0
-local seldom1
 
 
 
@@ -100,6 +103,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -118,6 +135,28 @@ local function end_in_state(values, state, since)
     return earlier(gone, finite(values.s))
   end
   return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -192,6 +231,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -200,7 +243,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -268,12 +311,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -287,10 +330,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -310,6 +354,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -333,11 +378,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -351,7 +402,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -367,6 +418,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -554,6 +615,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -591,7 +655,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -685,6 +749,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -696,14 +763,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -788,7 +902,46 @@ local function read_owned(area, item, worker)
   end
 end
 seldom1 = function(which, ...)
-if which == 'wake' then
+if which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
+end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
+end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+elseif which == 'wake' then
 local queue = ...
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -1190,18 +1343,11 @@ if data then
   end
 end
 local item = {jid = jid, group = group, message = message, data = data or ''}
-if ARGV[7] then
-  do
-    local area, name, text = 'Fail', 'result', ARGV[7]
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-  end
-  item.result = ARGV[7]
+if ARGV[7] and (ARGV[7] ~= '' or not ARGV[8]) then
+  item.result = seldom1('strict_json', 'Fail', 'result', ARGV[7])
+end
+if ARGV[8] and ARGV[8] ~= '' then
+  item.since = ARGV[8]
 end
 do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then

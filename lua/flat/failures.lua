@@ -245,7 +245,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
+  count = amount + 0
 end
 if count < 1 or count > 1000 then
   do

@@ -50,7 +50,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -195,6 +195,7 @@ local function search(area, list, cursor, count, limit, filter)
   end
   return found, theirs, #jids, ''
 end
+
 
 
 
@@ -352,7 +353,7 @@ local jid, score = ...
 elseif which == 'shown_data' then
 local key, bytes = ...
   local data = seldom1('data_of', key)
-  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+  if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
     return data
   end
   return string.sub(data, 1, bytes)

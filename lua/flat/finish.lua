@@ -27,8 +27,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim publish rename rpop rpush sadd scard set sismember smembers spop
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -83,7 +83,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 
@@ -101,6 +101,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -156,6 +157,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -190,11 +205,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -208,7 +229,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -224,6 +245,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -286,6 +317,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -334,6 +387,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -342,7 +399,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -410,12 +467,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -429,10 +486,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -452,6 +510,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -693,6 +752,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -730,7 +792,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -827,6 +889,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -838,14 +903,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1003,6 +1115,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1011,7 +1127,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1079,12 +1195,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1098,10 +1214,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1120,6 +1237,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -1131,6 +1256,10 @@ end
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
     for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
@@ -1294,6 +1423,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -1323,11 +1466,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1341,7 +1490,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -1357,6 +1506,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -1637,6 +1796,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1674,7 +1836,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1836,11 +1998,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1854,7 +2022,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2023,6 +2191,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function with_letter(text, letter)
   if not string.find(text or '', '^%a+|') then
     return letter .. '|{}'
@@ -2051,7 +2233,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -2100,11 +2282,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -2118,7 +2306,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2134,6 +2322,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -2207,7 +2405,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function renew_life(jid)
   local text = renew_lifetimes(call('hget', prefix .. 'j:' .. jid, 'x:o'))
@@ -2478,6 +2676,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2515,7 +2716,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2616,7 +2817,9 @@ local function write_change(item, change)
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change)
+  end
 end
 local function publish_advance(item, woken)
   if woken or 1 == 1 then
@@ -2705,7 +2908,6 @@ end
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and seldom1('names_of', call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then
@@ -3278,6 +3480,21 @@ local function options(area, first, last)
   end
   return found
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3289,12 +3506,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function read_policy(area, text)
   if not text or not has_option(text, 'f') then
@@ -3451,6 +3686,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -3459,7 +3698,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -3527,12 +3766,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -3546,10 +3785,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned

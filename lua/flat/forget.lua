@@ -39,6 +39,7 @@ end
 
 
 
+
 local seldom1
 
 

@@ -63,6 +63,7 @@ end
 
 
 
+
 local related_left
 
 

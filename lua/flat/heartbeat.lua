@@ -2,7 +2,8 @@
 -- time.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, jid, worker [, data]
+-- ARGV     NOW, jid, worker [, data [, since]]
+--          since: only a job that runs since this time, unless it is ''
 -- Returns  when the lock now ends: an integer (the job keeps the fraction)
 -- Errors   Heartbeat() when the job is not this worker's or not running
 -- Cost     6 commands; 5 for a job with a lock time of its own
@@ -22,6 +23,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 
 
 local stamp, usual = ARGV[1], true
@@ -39,14 +47,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+
 local function own_lock_time(text)
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -66,31 +68,7 @@ end
 
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  do
-    local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = text and tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
-    if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = text and tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
-    end
-    return seconds > 0 and seconds or 60
-  end
+  return (finite(config[1]) or finite(config[2], 60))
 end
 
 local jid
@@ -122,6 +100,7 @@ do
   worker = text
 end
 local data = ARGV[4]
+local since = ARGV[5] ~= '' and ARGV[5]
 if data then
   do
     local area, name, text = 'Heartbeat', 'data', data
@@ -135,13 +114,13 @@ if data then
   end
 end
 local key = prefix .. 'j:' .. jid
-local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o')
+local job = call('hmget', key, 'queue', 'state', 'worker', 'grace', 'x:o', 'time')
 local queue = job[1]
 do
-  local area, jid, queue, owner, state, worker = 'Heartbeat', jid, queue, job[3], job[2], worker
+  local area, jid, queue, owner, state, worker, time, since = 'Heartbeat', jid, queue, job[3], job[2], worker, job[6], since
   local problem
   repeat
-    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker
+    local area, jid, owner, state, worker, time, since = area, jid, owner, state, worker, time, since
     if not state then
       problem = 'Job ' .. jid .. ' does not exist'
       break

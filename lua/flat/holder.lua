@@ -41,6 +41,7 @@ end
 
 
 
+
 local function holder_of(name)
 local try = redis.pcall
 local function finite(text, default)
@@ -97,6 +98,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -116,18 +120,38 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 
 return (holder_of(required('Holder', 'key', ARGV[2])))

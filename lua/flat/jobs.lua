@@ -6,16 +6,16 @@
 --          running, stalled, scheduled, depends, recurring or waiting,
 --          queue [, offset, count [, 'total']]
 --          where a count of -1 means all running, stalled or recurring ones
---          complete, with three arguments or a first one that is no number, is for clients in PHP:
---          all that are complete when the queue is '', else those among the last 1000 that were
---          completed in this queue
+--          complete, with three arguments or a first one that names a queue, is for clients in
+--          PHP: all that are complete when the queue is '', else those among the last 1000 that
+--          were completed in this queue
 -- Returns  an array of jids; with 'total', JSON {total, jobs}, total being how many there are
 -- Errors   Jobs()
 -- Cost     1 command, with 'total' 2; scheduled: 3 for each due job besides, of which it moves at
 --          most 1000; complete with a queue: 1 for each job that is looked at
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush time zadd zcard
---          zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
+-- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush time unlink
+--          zadd zcard zcount zincrby zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -75,6 +75,7 @@ end
 
 
 
+
 local function array(list)
   if #list == 0 then
     return '[]'
@@ -88,7 +89,12 @@ end
 
 
 
-local function bring_due(queue, recur, scheduled, limit)
+local seldom1
+
+
+seldom1 = function(which, ...)
+if which == 'bring_due' then
+local queue, recur, scheduled, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -124,11 +130,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -142,7 +154,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -351,11 +363,16 @@ end
   if scheduled then
     move_scheduled(queue, limit)
   end
+elseif which == 'is_queue' then
+local name = ...
+  return call('zscore', prefix .. 'queues', name) or try('zscore', prefix .. 'x:queues', name)
 end
-
+end
 local function names_queue()
-  if #ARGV >= 5 and ARGV[5] ~= 'total' or ARGV[3] and not finite(ARGV[3]) then
-    return ARGV[3]
+  local first = ARGV[3]
+  if #ARGV >= 5 and ARGV[5] ~= 'total' or first == ''
+    or first and not finite(first) and seldom1('is_queue', first) then
+    return first
   end
 end
 local function last_put(entries)
@@ -485,7 +502,7 @@ elseif state == 'stalled' then
 elseif state == 'scheduled' then
   local key, due = prefix .. 'q:' .. queue .. '-scheduled', 0
   if (call('zcount', prefix .. 'q:' .. queue .. '-scheduled', '-inf', stamp) > 0) then
-    bring_due(queue, false, true, 1000)
+    seldom1('bring_due', queue, false, true, 1000)
     due = call('zcount', key, 0, stamp)
   end
   if offset >= 0 and last >= 0 then

@@ -56,6 +56,7 @@ end
 
 
 
+
 local seldom1
 
 
@@ -104,6 +105,10 @@ local queue, text, most = ...
   end
 elseif which == 'rate_opens' then
 local limit = ...
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
   local place = limit.rate - limit.started - 1
   if place < 0 then
     return now + limit.per
@@ -111,7 +116,7 @@ local limit = ...
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 elseif which == 'slot_ends' then

@@ -35,7 +35,7 @@ local function reject(area, message)
 end
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor

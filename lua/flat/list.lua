@@ -49,7 +49,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -165,6 +165,7 @@ local seldom1
 
 
 
+
 local function parked_by(state, time, parked)
   local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
   return state == 'scheduled' and since == (time or '') and name or nil
@@ -261,7 +262,7 @@ local function data_of(key)
   return try('hget', key, 'data')
 end
   local data = data_of(key)
-  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+  if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
     return data
   end
   return string.sub(data, 1, bytes)

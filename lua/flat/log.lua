@@ -53,6 +53,8 @@ local function record(key, text, cap)
   end
   return length
 end
+
+
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
@@ -119,10 +121,22 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'strict_json' then
+local area, name, text = ...
+local function reject(area, message)
+  error(area .. '(): ' .. message)
 end
+local function json(area, name, text)
+  local ok, value, problem = pcall(cjson.decode, text)
+  if not ok or problem then
+    do
+      local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
+      error(area .. '(): ' .. message)
+    end
+  end
+  return value
 end
-
-local function strict(text)
+local function is_strict(text)
   if string.find(text, '%c') then
     return false
   end
@@ -137,33 +151,21 @@ local function strict(text)
   end
   return true
 end
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+end
+end
+
 local jid = required('Log', 'jid', ARGV[2])
 local message = required('Log', 'message', ARGV[3])
-local data = ARGV[4]
-if data then
-  local details
-  do
-    local area, name, text = 'Log', 'data', data
-    local ok, value, problem = pcall(cjson.decode, text)
-    if not ok or problem then
-      do
-        local area, message = area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(tostring(text), 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    details = value
-  end
-  if not strict(data) then
-    local ok, again = pcall(cjson.encode, details)
-    if not ok or not again then
-      do
-        local area, message = 'Log', 'Arg "data" missing or not JSON: ' .. string.sub(data, 1, 200)
-        error(area .. '(): ' .. message)
-      end
-    end
-    data = again
-  end
-end
+local data = ARGV[4] and seldom1('strict_json', 'Log', 'data', ARGV[4])
 local job = call('hmget', prefix .. 'j:' .. jid, 'state', 'history')
 if not job[1] then
   do

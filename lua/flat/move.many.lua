@@ -7,8 +7,8 @@
 -- Errors   Move.many(), Queue(), Put()
 -- Cost     3 commands, 13 a job
 -- Repeat   once
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers srandmember srem sscan time unlink
 --          zadd zcard zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrank zrem zrevrange
 --          zrevrangebyscore zscore
 
@@ -62,7 +62,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 local function options(area, first, last)
@@ -109,6 +109,7 @@ end
 
 
 local seldom1
+
 
 
 
@@ -416,11 +417,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -433,7 +440,7 @@ end
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -663,6 +670,31 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
+local function with_letter(text, letter)
+  if not string.find(text or '', '^%a+|') then
+    return letter .. '|{}'
+  end
+  return has_option(text, letter) and text or letter .. text
+end
+local function with_value(text, letter, value)
+  local letters, values = split_options(with_letter(text, letter))
+  values[letter] = value
+  return join_options(letters, values)
+end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
   if not given.o and gone == '' then
@@ -685,7 +717,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function is_batch(stored)
   return stored and has_option(stored, 'b')
@@ -699,13 +731,30 @@ local function read_batch(area, jid)
   end
   return job[2]
 end
-local function waits_for(item, jid)
+local function waiting_for(jid)
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < 1000 do
+    local key = prefix .. 'j:' .. list[at] .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, 1000 - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+local function is_circle(item, jid, batch)
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 local function read_batches(area, batches, items)
   for _, item in ipairs(items) do
@@ -713,10 +762,13 @@ local function read_batches(area, batches, items)
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -730,6 +782,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function note_missing(name, queue)
@@ -861,7 +932,7 @@ local function renew_lifetimes(text)
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
@@ -896,6 +967,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -904,7 +979,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -972,12 +1047,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -991,10 +1066,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1014,6 +1090,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -1047,6 +1124,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1066,19 +1146,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -1088,6 +1188,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1095,8 +1198,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function claim_again(jid, stored)
@@ -1108,7 +1217,7 @@ end
 local function set_options(item, old, first, jid)
   local letters, values = split_options(item.given.o)
   local _, before = split_options(old)
-  for letter in string.gmatch('dfw', '%a') do
+  for letter in string.gmatch('bdfw', '%a') do
     if has_option(old, letter) and not has_option(letters, letter) then
       letters, values[letter] = letters .. letter, before[letter]
     end
@@ -1116,19 +1225,23 @@ local function set_options(item, old, first, jid)
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, string.format('%.17g', first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function set_due(item, due)
   local within = item.given.within
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and (finite(item.priority, 0) - due / 10000000000) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and (finite(item.priority, 0) - due / 10000000000) or nil
+end
+local function score_in_work(jid, queue, job)
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or (prefix .. 'q:' .. queue .. '-work'), jid)
 end
 local function due_of(item, jid, queue, job)
-  local due = finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
-  local score = not due and call('zscore', prefix .. 'q:' .. queue .. '-work', jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', prefix .. 'q:' .. queue .. '-scheduled', jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -1143,11 +1256,12 @@ end
 local function replace_job(item, jid, held)
   local put_as, key = item.jid, prefix .. 'j:' .. jid
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -1160,9 +1274,11 @@ local function replace_job(item, jid, held)
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 local function take_over(item, earlier)
@@ -1170,10 +1286,15 @@ local function take_over(item, earlier)
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -1190,8 +1311,9 @@ local function follow(item, jid)
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 local function more_fields(backoff, options)
   local more = {}
@@ -1204,11 +1326,19 @@ local function more_fields(backoff, options)
   end
   return more
 end
+local function keep_followed(given, old)
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
 local function keep_options(item, old, state)
   local ended = state == 'complete' or state == 'failed'
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -1243,6 +1373,7 @@ local function read_old(item)
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -1378,8 +1509,11 @@ local function leave(item, worker)
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -1707,6 +1841,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -1719,7 +1867,7 @@ local function grow_batches(batches)
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', prefix .. 'j:' .. jid, 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', prefix .. 'j:' .. jid, 'x:o', join_options(letters, values))
     end
   end
 end
@@ -1733,6 +1881,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -1830,6 +1997,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -1878,6 +2067,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1886,7 +2079,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1954,12 +2147,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1973,10 +2166,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1996,6 +2190,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -2091,6 +2286,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2128,7 +2326,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2244,6 +2442,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -2255,14 +2456,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -2530,6 +2778,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -2545,6 +2807,25 @@ local function note_filled(queue, known)
   if (known or call('exists', prefix .. 'x:empty') == 1)
     and try('sadd', prefix .. 'x:filled', queue) == 1 then
     call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
   end
 end
 local function score_of(queue, priority, stored, turns)
@@ -2666,6 +2947,9 @@ local function end_of_life(jid, stored, state, since)
   end
   return ends
 end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -2714,6 +2998,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -2722,7 +3010,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -2790,12 +3078,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -2809,10 +3097,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -2832,6 +3121,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -2927,6 +3217,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2964,7 +3257,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -3061,6 +3354,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -3080,6 +3376,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -3088,6 +3405,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -3095,20 +3415,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -3155,12 +3469,6 @@ local function job_ended(jid, stored, state)
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -3278,7 +3586,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -3321,8 +3632,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -3453,6 +3765,21 @@ end
 local function read_dependencies(area, text)
   return check_dependencies(area, names(area, 'depends', text), 1)
 end
+local function is_strict(text)
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -3464,12 +3791,30 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function read_options(area, text, checked)
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 local function fair_share(text)
   local _, values = split_options(text)
@@ -3517,7 +3862,7 @@ local function read_lifetimes(area, text, delay)
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 local function check_limit_name(area, name)
   if type(name) ~= 'string' or name == '' or #name > 200 or string.find(name, '[%c%s]') then
@@ -3602,7 +3947,7 @@ local function read_rare(given, checked, delay)
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if (string.find(given.o, '^%a*[stkK]') ~= nil) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end

@@ -68,6 +68,7 @@ end
 
 
 
+
 local related_left
 
 

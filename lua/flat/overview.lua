@@ -66,7 +66,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 
@@ -164,6 +164,7 @@ local function add_waiting(bands, queue)
   end
   return true
 end
+
 
 
 

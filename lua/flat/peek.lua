@@ -12,9 +12,9 @@
 -- Cost     4 commands, 4 for each job; what is due, of which it moves at most count, and with beside 250
 --          of each kind: 3 for each scheduled job, 8 for each that recurs
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
---          scard smembers time zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
---          zrevrangebyscore zscore
+-- Needs    exists expire hdel hget hmget hset hstrlen lindex llen lpush lrange ltrim publish rpush
+--          scard smembers time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem
+--          zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -81,7 +81,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local function named(area, name, text)
   do
@@ -113,6 +113,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -541,11 +542,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -559,7 +566,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged

@@ -18,8 +18,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset hstrlen lindex llen
 --          lpush lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time zadd zcard zcount zincrby zmscore zpopmax zpopmin zrange
---          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
+--          srandmember srem sscan time unlink zadd zcard zcount zincrby zmscore zpopmax zpopmin
+--          zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -75,12 +75,11 @@ if not usual then
 end
 
 
+local seldom1
+
+
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
+  return finite(own) or finite(general, 60)
 end
 
 
@@ -88,7 +87,7 @@ local unheard = 0
 
 
 
-local seldom1
+
 
 
 local met_limits = false
@@ -155,8 +154,12 @@ end
 
 
 
+
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -168,14 +171,219 @@ local limit, n = ...
     try('pexpire', limit.list, string.format('%.0f', math.ceil(limit.per * 1000)))
   end
   limit.started, limit.from = 0, nil
+elseif which == 'try_parked' then
+local jid, queue = ...
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
 elseif which == 'settle_limits' then
 local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -233,6 +441,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -241,7 +453,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -254,7 +466,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -309,12 +521,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -328,10 +540,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -474,9 +687,6 @@ end
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -497,7 +707,7 @@ local function parked_by(state, time, parked)
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
+  if state ~= 'scheduled' or not seldom1('has_option', stored, 'c') then
     return ''
   end
   local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
@@ -516,7 +726,7 @@ local function progress_json(text)
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
@@ -631,9 +841,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -641,6 +848,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -747,6 +968,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -755,7 +980,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -768,7 +993,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -823,12 +1048,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -842,10 +1067,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -865,6 +1091,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -922,11 +1149,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -940,7 +1173,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -957,8 +1190,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function remove_tags(jid, tags, first)
@@ -1008,7 +1251,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -1167,7 +1410,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1218,7 +1461,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1233,6 +1476,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1270,7 +1516,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1291,7 +1537,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1367,6 +1613,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1386,6 +1635,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1394,6 +1664,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1401,20 +1674,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1434,7 +1701,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -1442,31 +1709,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -1584,7 +1845,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -1627,8 +1891,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -1644,7 +1909,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -1664,6 +1929,10 @@ local function read_max_rate(queue, text, most)
     return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
   end
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1672,7 +1941,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1690,9 +1959,6 @@ local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1700,6 +1966,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function own_place(text)
   local _, values = split_options(text)
@@ -1802,6 +2082,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1810,7 +2094,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1823,7 +2107,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -1878,12 +2162,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1897,10 +2181,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1919,6 +2204,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -1928,7 +2221,7 @@ local function free_slots(names_in_order, jids)
   end
 end
 local function stop_limited(jid, stored)
-  if not stored or not has_option(stored, 'c') then
+  if not stored or not seldom1('has_option', stored, 'c') then
     return
   end
   local found, jids = limits_of(stored), {}
@@ -1936,13 +2229,6 @@ local function stop_limited(jid, stored)
     jids[found[i]] = {jid}
   end
   free_slots(found, jids)
-end
-local function leave_limits(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
 end
 local function score_before(jid)
   local key = prefix .. 'j:' .. jid
@@ -2008,11 +2294,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -2026,7 +2318,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2043,8 +2335,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -2227,7 +2529,7 @@ local function end_in_state(values, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -2375,7 +2677,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -2426,7 +2728,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -2441,6 +2743,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2478,7 +2783,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2499,7 +2804,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -2575,6 +2880,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -2586,14 +2894,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -2613,7 +2968,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -2621,19 +2976,19 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -2689,12 +3044,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -2718,7 +3074,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and seldom1('has_option', job[9], 'l'))
   if sudden or not warned then
     do
       local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
@@ -2775,7 +3131,7 @@ local function expire_lock(queue, jid, settings)
       end
       if delay then
         put_off(queue, jid, delay)
-      elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+      elseif not (job[9] and seldom1('has_option', job[9], 'q') and put_back(queue, jid, job[9])) then
         return jid
       end
       stop_limited(jid, job[9])
@@ -2854,14 +3210,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2872,14 +3225,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -2889,9 +3242,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2933,6 +3283,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -2941,13 +3295,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -2959,7 +3313,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -3044,6 +3398,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -3054,6 +3415,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -3078,7 +3442,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -3138,54 +3502,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -3199,27 +3517,45 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 elseif which == 'bring_more' then
 local queue, settings, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -3288,11 +3624,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -3306,7 +3648,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -3324,7 +3666,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -3613,7 +3955,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  count = amount
+  count = amount + 0
 end
 local timed = ARGV[5] == 'timed'
 local lock_for = ARGV[6] and number('Pop', 'lock', ARGV[6])
@@ -3633,15 +3975,7 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   settings = {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -3728,7 +4062,7 @@ if count > 0 then
           local details = '{"worker":' .. cjson.encode(worker) .. '}'
           local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
           local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-          local n, count, limited, common = 0, #jids, false, nil
+          local n, count, limited, fair, common = 0, #jids, false, false, nil
           for i = 1, count do
             local key = prefix .. 'j:' .. jids[i]
             local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -3740,8 +4074,9 @@ if count > 0 then
               count, settings.stopped, dropped = i - 1, true, 1000
               break
             end
-            if job[9] and string.find(job[9], '^%a*c') then
-              limited = true
+            if job[9] and string.find(job[9], '^%a*[cg]') then
+              limited = limited or seldom1('has_option', job[9], 'c')
+              fair = fair or seldom1('has_option', job[9], 'g')
             end
           end
           if limited then
@@ -3756,6 +4091,9 @@ if count > 0 then
               settings.stopped = true
               break
             end
+          end
+          if fair then
+            seldom1('leave_all_turns', queue, jobs, count)
           end
           local put_at, put_time
           for i = 1, count do
@@ -3908,6 +4246,11 @@ if count > 0 then
 end
 if met_limits then
   seldom1('settle_limits')
+elseif #out == 0 and settings.tracked then
+  local coming = try('zrange', prefix .. 'q:' .. queue .. '-scheduled', 0, 0)
+  if coming[1] then
+    seldom1('try_parked', coming[1], queue)
+  end
 end
 write_first('zadd', prefix .. 'workers', stamp, worker)
 if large[1] or is_left then

@@ -11,7 +11,7 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hincrby hkeys hmget hset lindex llen lpush
 --          lrange lrem ltrim pexpire publish rpop rpush sadd scard set sismember smembers
---          srandmember srem sscan time zadd zcard zincrby zmscore zpopmax zpopmin zrange
+--          srandmember srem sscan time unlink zadd zcard zincrby zmscore zpopmax zpopmin zrange
 --          zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore
 
 local call = redis.call
@@ -54,12 +54,11 @@ if not usual then
 end
 
 
+local seldom1
+
+
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
-  return seconds > 0 and seconds or 60
+  return finite(own) or finite(general, 60)
 end
 
 
@@ -67,7 +66,6 @@ local unheard = 0
 
 
 
-local seldom1
 
 
 local met_limits = false
@@ -113,8 +111,12 @@ local most_bytes, taken_bytes = math.huge, 0
 
 
 
+
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -131,9 +133,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -191,6 +190,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -199,7 +202,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -212,7 +215,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -267,12 +270,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -286,10 +289,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -498,9 +502,6 @@ end
   prune_histograms(kind, day, queue)
 elseif which == 'drop_expired' then
 local jid, state = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -508,6 +509,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -614,6 +629,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -622,7 +641,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -635,7 +654,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -690,12 +709,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -709,10 +728,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -732,6 +752,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -773,7 +794,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -803,11 +824,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -821,7 +848,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -838,8 +865,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -1034,7 +1071,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1085,7 +1122,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1100,6 +1137,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1137,7 +1177,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1158,7 +1198,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1234,6 +1274,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1253,6 +1296,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1261,6 +1325,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1268,20 +1335,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1301,7 +1362,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -1309,31 +1370,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -1451,7 +1506,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -1494,8 +1552,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -1511,7 +1570,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -1550,9 +1609,6 @@ end
   return text .. (#left_out > 0 and ',"left_out":' .. array(left_out) or '')
 elseif which == 'extra_members' then
 local jid, stored, state, time = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1573,7 +1629,7 @@ local function parked_by(state, time, parked)
   return state == 'scheduled' and since == (time or '') and name or nil
 end
 local function parked_member(jid, stored, state, time)
-  if state ~= 'scheduled' or not has_option(stored, 'c') then
+  if state ~= 'scheduled' or not seldom1('has_option', stored, 'c') then
     return ''
   end
   local name = parked_by(state, time, try('hget', prefix .. 'j:' .. jid, 'x:parked'))
@@ -1592,7 +1648,7 @@ local function progress_json(text)
     ',"time":' .. values[4] .. ',"note":' .. cjson.encode(values[5]) .. '}'
 end
 local function progress_member(jid, stored)
-  local text = has_option(stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
+  local text = seldom1('has_option', stored, 'p') and try('hget', prefix .. 'j:' .. jid, 'x:progress')
   local shown = type(text) == 'string' and progress_json(text)
   return shown and ',"progress":' .. shown or ''
 end
@@ -1617,14 +1673,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1635,14 +1688,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -1652,9 +1705,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1696,6 +1746,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1704,13 +1758,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -1722,7 +1776,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -1807,6 +1861,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -1817,6 +1878,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -1841,7 +1905,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -1901,54 +1965,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -1962,20 +1980,41 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 end
 end
 local function popped_json(jid, job, tracked, worker, expires, more)
@@ -2135,15 +2174,7 @@ do
   local queue = queue
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   settings = {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -2185,7 +2216,7 @@ do
       local details = '{"worker":' .. cjson.encode(worker) .. '}'
       local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
       local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-      local n, count, limited, common = 0, #jids, false, nil
+      local n, count, limited, fair, common = 0, #jids, false, false, nil
       for i = 1, count do
         local key = prefix .. 'j:' .. jids[i]
         local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -2197,8 +2228,9 @@ do
           count, settings.stopped, dropped = i - 1, true, 1000
           break
         end
-        if job[9] and string.find(job[9], '^%a*c') then
-          limited = true
+        if job[9] and string.find(job[9], '^%a*[cg]') then
+          limited = limited or seldom1('has_option', job[9], 'c')
+          fair = fair or seldom1('has_option', job[9], 'g')
         end
       end
       if limited then
@@ -2213,6 +2245,9 @@ do
           settings.stopped = true
           break
         end
+      end
+      if fair then
+        seldom1('leave_all_turns', queue, jobs, count)
       end
       local put_at, put_time
       for i = 1, count do

@@ -4,14 +4,368 @@
 -- ARGV     NOW, jid, n
 -- Returns  n
 -- Errors   Priority() when there is no such job
--- Cost     4 commands
+-- Cost     3 commands
 -- Repeat   safe
--- Needs    hdel hmget hset zadd
+-- Needs    exists expire get hdel hget hmget hset lrange publish sadd sismember srem time unlink
+--          zadd zcard zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
+local try = redis.pcall
 
 
+local stamp, usual = ARGV[1], true
+if stamp == '' then
+  local time = call('time')
+  stamp = time[1] .. string.format('.%06d', time[2])
+else
+  usual = stamp and string.find(stamp, '^%d+%.?%d*$')
+end
+local now = usual and stamp + 0 or tonumber(stamp)
+if not now or now - now ~= 0 then
+  error('Arg "now" missing or not a number: ' .. tostring(stamp))
+end
+if not usual then
+  stamp = string.format('%.17g', now)
+end
+
+
+
+
+
+
+
+
+local unheard = 0
+
+
+local seldom1
+
+seldom1 = function(which, ...)
+if which == 'score_by_options' then
+local job, priority = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  if has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+    return fair_score(job[1], priority, job[3], {})
+  end
+elseif which == 'follow_priority' then
+local jid, job, score = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+local function note_missing(name, queue)
+  local key = prefix .. 'x:listed:' .. name
+  if try('exists', key) == 1 then
+    try('hset', key, queue, '1')
+  end
+end
+local function wake(queue)
+  local waiting, list, lapses = prefix .. 'x:idle:' .. queue, nil, nil
+  local woken = false
+  for i = 1, 2 * 100 do
+    local from = list and (prefix .. 'x:list:' .. list) or waiting
+    local popped = i <= 100 and try('zpopmin', from) or try('zpopmax', from)
+    local name = popped[1]
+    if name and string.byte(name) == 1 then
+      list, lapses = string.sub(name, 2), popped[2]
+    elseif name then
+      local idle = try('srem', prefix .. 'x:idle', name) == 1
+      woken = idle and finite(try('publish', prefix .. ('x:wake:' .. name), queue), 0) > 0
+      if woken then
+        break
+      end
+      unheard = unheard + 1
+    elseif list then
+      note_missing(list, queue)
+      list = nil
+    else
+      break
+    end
+  end
+  if list then
+    try('zadd', waiting, lapses, '\1' .. list)
+  end
+  return woken
+end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
+local function is_claimed(queue, due, worker)
+  local held = try('get', prefix .. 'x:due:' .. queue)
+  if type(held) ~= 'string' then
+    return false
+  end
+  local until_then, holder = string.match(held, '^(%S+) (.*)$')
+  local at = tonumber(until_then)
+  return at and holder ~= worker and at > now and at <= due and
+    try('sismember', prefix .. 'x:idle', holder) == 1
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+local function rate_opens(limit)
+  local place = limit.rate - limit.started - 1
+  if place < 0 then
+    return now + limit.per
+  elseif not limit.from or place < limit.from then
+    limit.from = math.max(place - limit.most + 1, 0)
+    limit.times = try('lrange', limit.list, limit.from, place)
+  end
+  local time = noted_time(limit.times[place - limit.from + 1])
+  local opens = time and time + limit.per
+  return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function move_parked(jid, parked, score)
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
+end
+  if job[4] then
+    move_parked(jid, job[4], score)
+  elseif has_option(job[3], 'g') and job[2] == 'waiting' then
+    leave_turns(job[1], job[5])
+  end
+end
+end
+local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
 
 local jid
 do
@@ -43,25 +397,25 @@ do
   end
   priority = n
 end
-local job = call('hmget', prefix .. 'j:' .. jid, 'queue', 'state')
-local queue, state = job[1], job[2]
-if not queue then
+local job = call('hmget', prefix .. 'j:' .. jid, unpack(PRIORITY_FIELDS))
+if not job[1] then
   do
     local area, message = 'Priority', 'Job ' .. jid .. ' does not exist'
     error(area .. '(): ' .. message)
   end
 end
 repeat
-  local run, jid, queue, state, priority = call, jid, queue, state, priority
+  local run, jid, job, priority = call, jid, job, priority
+  local queue, score = job[1], job[3] and seldom1('score_by_options', job, priority) or priority
   if queue ~= '' then
-    local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', priority, jid)
+    local moved = run('zadd', prefix .. 'q:' .. queue .. '-work', 'XX', score, jid)
     if type(moved) == 'table' then
       break
     end
   end
-  call('hset', prefix .. 'j:' .. jid, 'priority', priority)
-  if state == 'stalled' then
-    call('hdel', prefix .. 'j:' .. jid, 'grace')
+  try('hset', prefix .. 'j:' .. jid, 'priority', priority)
+  if job[3] then
+    seldom1('follow_priority', jid, job, score)
   end
 until true
 return priority

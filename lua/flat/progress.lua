@@ -70,6 +70,7 @@ local function publish(channel, message)
   return try('publish', prefix .. channel, message)
 end
 
+
 local seldom1
 
 

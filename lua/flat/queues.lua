@@ -4,14 +4,15 @@
 -- ARGV     NOW, [queue], or '', 'from', the cursor of the last call or ''
 -- Returns  JSON of one queue, or of all in the order in which they were first seen:
 --          {name, waiting, stalled, running, scheduled, depends, recurring, paused};
---          from: JSON {cursor, queues} of at most 200 queues, and a cursor, which is empty at the end
+--          from: JSON {cursor, queues} of at most 200 queues, those that got their jobs by unfail
+--          among them, and a cursor, which is empty at the end
 -- Errors   Queues()
 -- Cost     9 commands a queue, 3 for each due job, of which it moves at most 1000, and counts the others
 --          as waiting. All queues at once take 20 us each
 -- Repeat   safe
--- Needs    del exists hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember time
---          zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange zrevrangebyscore
---          zscore
+-- Needs    exists expire hdel hget hmget hset lindex lpush lrange ltrim publish rpush sismember
+--          time unlink zadd zcard zcount zincrby zrange zrangebyscore zrank zrem zrevrange
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -44,6 +45,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -174,11 +176,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -192,7 +200,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -516,6 +524,7 @@ local function each_queue(area, cursor, count, visit)
   end
   return ''
 end
+  call('zcard', prefix .. 'queues')
   local found = {}
   local next_cursor = each_queue('Queues', cursor, 200, function(queue)
     found[#found + 1] = counts(queue)
@@ -530,9 +539,6 @@ elseif ARGV[2] then
   return counts(ARGV[2])
 end
 local all = call('zrange', prefix .. 'queues', 0, -1)
-for _, queue in ipairs(try('zrange', prefix .. 'x:queues', 0, -1)) do
-  all[#all + 1] = queue
-end
 for i = 1, #all do
   all[i] = counts(all[i])
 end

@@ -94,7 +94,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  sent = amount
+  sent = amount + 0
 end
 local began = math.min(now - number('Rates.add', 'age', ARGV[4]), now)
 if (#ARGV - 4) % 3 ~= 0 then
@@ -171,7 +171,7 @@ if rest then
   update[#update + 1] = '0::'
   update[#update + 1] = sum(rest_stored, rest)
 end
-call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', 259200)
+call('set', prefix .. 'x:rates:sent:' .. run, ARGV[3], 'EX', 1800)
 if #update > 0 then
   try('hset', key, unpack(update))
 end

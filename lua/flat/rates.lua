@@ -86,7 +86,7 @@ do
       error(area .. '(): ' .. message)
     end
   end
-  minutes = amount
+  minutes = amount + 0
 end
 local queue, klass = ARGV[4] or '', ARGV[5] or ''
 if minutes > 60 then

@@ -65,6 +65,7 @@ end
 
 
 
+
 local unheard = 0
 local seldom1
 
@@ -188,6 +189,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -196,7 +201,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -264,12 +269,12 @@ local function unpark(jid, queue, score)
   seldom1('wake', queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       seldom1('wake_for', queue, at - now)
     end
   end
@@ -283,10 +288,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned

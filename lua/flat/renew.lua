@@ -22,6 +22,13 @@ local function write_first(...)
   end
   return reply
 end
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 
 
 
@@ -40,14 +47,8 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+
 local function own_lock_time(text)
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 local function has_option(text, letter)
   return string.find(text, '^%a*' .. letter) ~= nil
 end
@@ -64,6 +65,9 @@ end
   return seconds > 0 and seconds or nil
 end
 
+local function kept_lock_time(seconds)
+  return seconds > 0 and seconds or 60
+end
 
 local function not_owned(area, jid, owner, state, worker, time, since)
   if not state then
@@ -82,31 +86,7 @@ local function not_owned(area, jid, owner, state, worker, time, since)
 end
 local function heartbeat_of(queue)
   local config = try('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat')
-  do
-    local own, general = config[1], config[2]
-    local seconds
-    repeat
-      local text, default = own, 0
-      local n = text and tonumber(text)
-      if n and n - n == 0 then
-        seconds = n
-        break
-      end
-      seconds = default
-    until true
-    if seconds <= 0 then
-      repeat
-        local text, default = general, 0
-        local n = text and tonumber(text)
-        if n and n - n == 0 then
-          seconds = n
-          break
-        end
-        seconds = default
-      until true
-    end
-    return seconds > 0 and seconds or 60
-  end
+  return (finite(config[1]) or finite(config[2], 60))
 end
 
 local worker
@@ -134,7 +114,7 @@ local function read_lock(jid, i)
   end
   local seconds = job[5] and own_lock_time(job[5]) or heartbeats[queue]
   if not seconds then
-    seconds = heartbeat_of(queue)
+    seconds = kept_lock_time(heartbeat_of(queue))
     heartbeats[queue] = seconds
   end
   local its = by_queue[queue] or {jobs = {}, locks = {}}

@@ -7,7 +7,7 @@
 -- Errors   Job(), Reschedule(), also when the job's life would end before
 -- Cost     8 commands
 -- Repeat   once
--- Needs    del exists expire hdel hmget hset lrange publish sadd srem time zadd zcard zpopmax
+-- Needs    exists expire hdel hmget hset lrange publish sadd srem time unlink zadd zcard zpopmax
 --          zpopmin zrangebyscore zrem zrevrangebyscore zscore
 
 local call = redis.call
@@ -32,9 +32,12 @@ end
 
 
 
-
-
 local seldom1
+
+
+
+
+
 
 
 
@@ -44,8 +47,11 @@ local unheard = 0
 
 
 seldom1 = function(which, ...)
-if which == 'score_of' then
-local queue, priority, stored, turns = ...
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'leave_turns' then
+local queue, priority = ...
 local function finite(text, default)
   local n = text and tonumber(text)
   if n and n - n == 0 then
@@ -53,8 +59,31 @@ local function finite(text, default)
   end
   return default
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+elseif which == 'score_of' then
+local queue, priority, stored, turns = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -81,11 +110,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -99,7 +134,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -116,7 +151,7 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 elseif which == 'end_of_life' then
 local jid, stored, state, since = ...
@@ -290,6 +325,9 @@ if delay > 0 then
   call('zadd', scheduled, string.format('%.17g', (now + delay)), jid)
   call('zrem', work, jid)
   call('hset', key, 'state', 'scheduled')
+  if stored and seldom1('has_option', stored, 'g') then
+    seldom1('leave_turns', queue, job[3])
+  end
 else
   call('zadd', work, seldom1('score_of', queue, job[3], stored, {}), jid)
   call('zrem', scheduled, jid)

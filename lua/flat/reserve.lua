@@ -39,8 +39,8 @@
 -- Repeat   once
 -- Needs    del exists expire get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hstrlen
 --          lindex llen lpush lrange lrem ltrim pexpire publish pubsub|numsub rpop rpush sadd scard
---          set sismember smembers smismember srandmember srem sscan time zadd zcard zcount zincrby
---          zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
+--          set sismember smembers smismember srandmember srem sscan time unlink zadd zcard zcount
+--          zincrby zmscore zpopmax zpopmin zrange zrangebyscore zrem zremrangebyrank zrevrange
 --          zrevrangebyscore zscore
 
 local call = redis.call
@@ -99,7 +99,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 
@@ -119,11 +119,13 @@ if not usual then
 end
 
 
+local seldom1
+
+
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
+  return finite(own) or finite(general, 60)
+end
+local function kept_lock_time(seconds)
   return seconds > 0 and seconds or 60
 end
 
@@ -132,7 +134,6 @@ local unheard = 0
 
 
 
-local seldom1
 
 
 local met_limits = false
@@ -172,15 +173,7 @@ local most_bytes, taken_bytes = math.huge, 0
 local function read_settings(queue)
   local values = call('hmget', prefix .. 'config', queue .. '-heartbeat', 'heartbeat',
     queue .. '-max-concurrency', 'max-job-history', queue .. '-max-rate')
-  local heartbeat
-  do
-    local own, general = values[1], values[2]
-    local seconds = finite(own, 0)
-    if seconds <= 0 then
-      seconds = finite(general, 0)
-    end
-    heartbeat = seconds > 0 and seconds or 60
-  end
+  local heartbeat = (finite(values[1]) or finite(values[2], 60))
   return {
     heartbeat = heartbeat,
     max_concurrency = finite(values[3], 0),
@@ -207,8 +200,12 @@ end
 
 
 
+
 seldom1 = function(which, ...)
-if which == 'note_starts' then
+if which == 'has_option' then
+local text, letter = ...
+  return string.find(text, '^%a*' .. letter) ~= nil
+elseif which == 'note_starts' then
 local limit, n = ...
   local times = {}
   for i = 1, n do
@@ -225,9 +222,6 @@ local function each_slice(run, operation, key, list)
   for from = 1, #list, 1000 do
     run(operation, key, unpack(list, from, math.min(from + 999, #list)))
   end
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
@@ -285,6 +279,10 @@ end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -293,7 +291,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -306,7 +304,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -361,12 +359,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -380,10 +378,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -517,9 +516,6 @@ local jid, state = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -527,6 +523,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
@@ -633,6 +643,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -641,7 +655,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -654,7 +668,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -709,12 +723,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -728,10 +742,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -751,6 +766,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -853,7 +869,7 @@ local function end_of_life(jid, stored, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -883,11 +899,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -901,7 +923,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -918,8 +940,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -1080,7 +1112,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -1131,7 +1163,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -1146,6 +1178,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1183,7 +1218,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1204,7 +1239,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -1280,6 +1315,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -1299,6 +1337,27 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
   if claim.m == 'for' and seconds then
@@ -1307,6 +1366,9 @@ local function write_claim(jid, claim)
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
 end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
@@ -1314,20 +1376,14 @@ local function release_claim(jid, stored, state)
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -1347,7 +1403,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -1355,31 +1411,25 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
     keep_record(jid, stored, state, forgotten)
   end
   return forgotten and state == 'complete'
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 local function cancel_job(jid, job, how, count)
   local key = prefix .. 'j:' .. jid
@@ -1497,7 +1547,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -1540,8 +1593,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -1557,7 +1611,7 @@ local function end_life(jid, as)
       return true
     end
     ends = now + 60
-  elseif state == 'running' and has_option(stored, 's') then
+  elseif state == 'running' and seldom1('has_option', stored, 's') then
     ends = earlier(ends, now + 60)
   end
   note_life(jid, ends)
@@ -1577,6 +1631,10 @@ local function read_max_rate(queue, text, most)
     return {rate = rate, per = per, list = prefix .. 'x:rate:' .. queue, most = most, started = 0}
   end
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1585,7 +1643,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1603,9 +1661,6 @@ local queue, settings, wanted, lost, recur, scheduled = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -1613,6 +1668,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function own_place(text)
   local _, values = split_options(text)
@@ -1715,6 +1784,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -1723,7 +1796,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -1736,7 +1809,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -1791,12 +1864,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -1810,10 +1883,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -1832,6 +1906,14 @@ local function limit_freed(name)
     return_parked(read_limit(name, 1))
   end
 end
+local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
 local function free_slots(names_in_order, jids)
   for _, name in ipairs(names_in_order) do
     local freed = try('zrem', limit_key(name, 'held'), unpack(jids[name]))
@@ -1841,7 +1923,7 @@ local function free_slots(names_in_order, jids)
   end
 end
 local function stop_limited(jid, stored)
-  if not stored or not has_option(stored, 'c') then
+  if not stored or not seldom1('has_option', stored, 'c') then
     return
   end
   local found, jids = limits_of(stored), {}
@@ -1849,13 +1931,6 @@ local function stop_limited(jid, stored)
     jids[found[i]] = {jid}
   end
   free_slots(found, jids)
-end
-local function leave_limits(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
 end
 local function score_before(jid)
   local key = prefix .. 'j:' .. jid
@@ -1947,7 +2022,7 @@ local function end_in_state(values, state, since)
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
-  if not letter or not has_option(stored, letter) then
+  if not letter or not seldom1('has_option', stored, letter) then
     return false
   end
   local _, values = split_options(stored)
@@ -1977,11 +2052,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1995,7 +2076,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2012,8 +2093,18 @@ local function fair_score(queue, priority, stored, known)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function undepend(jid, other)
@@ -2173,7 +2264,7 @@ local function delete_failed(jid, forced)
   local stored = job[5] or ''
   if job[1] ~= 'failed' then
     return 'moved'
-  elseif not forced and has_option(stored, 'K') or try('exists', key .. '-dependents') == 1 then
+  elseif not forced and seldom1('has_option', stored, 'K') or try('exists', key .. '-dependents') == 1 then
     return 'kept'
   end
   local details = list_of(job[3])
@@ -2224,7 +2315,7 @@ end
 local function file_failure(jid, group, keep, stored)
   local left = 100
   if keep.seconds >= 0 then
-    if not (stored and has_option(stored, 'K')) then
+    if not (stored and seldom1('has_option', stored, 'K')) then
       try('zadd', prefix .. 'failed-jobs-list', stamp, jid)
     end
     left = left - clear_list(keep.seconds)
@@ -2239,6 +2330,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2276,7 +2370,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -2297,7 +2391,7 @@ local function tell_each(jids, other, failed, ended)
   for i = 1, #jids do
     local minds, stored = tell(jids[i], other, group, ended)
     minded = minded + (minds and 1 or 0)
-    failed[#failed + 1] = stored and has_option(stored, 'd') and jids[i] or nil
+    failed[#failed + 1] = stored and seldom1('has_option', stored, 'd') and jids[i] or nil
   end
   tellable = tellable - #jids
   return minded
@@ -2373,6 +2467,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -2384,14 +2481,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not seldom1('is_over', jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -2411,7 +2555,7 @@ local function keep_record(jid, stored, state, forgotten)
     note_life(jid)
   elseif forgotten and delete_failed(jid, true) == 'kept' then
     note_life(jid, now)
-  elseif not forgotten and has_option(stored, state == 'complete' and 'k' or 'K') then
+  elseif not forgotten and seldom1('has_option', stored, state == 'complete' and 'k' or 'K') then
     local _, values = split_options(stored)
     note_life(jid, end_in_state(values, state, now))
   end
@@ -2419,19 +2563,19 @@ end
 local function job_ended(jid, stored, state)
   local mortal = (string.find(stored, '^%a*[stkK]') ~= nil)
   local forgotten = mortal and is_forgotten(stored, state)
-  if is_an_end(state) and has_option(stored, 'r') then
+  if is_an_end(state) and seldom1('has_option', stored, 'r') then
     keep_result(prefix .. 'j:' .. jid, state)
   end
-  if has_option(stored, 'w') then
+  if seldom1('has_option', stored, 'w') then
     publish_end(jid, state, forgotten)
   end
-  if has_option(stored, 'u') then
+  if seldom1('has_option', stored, 'u') then
     release_claim(jid, stored, state)
   end
-  if has_option(stored, 'c') and state ~= 'complete' then
+  if seldom1('has_option', stored, 'c') and state ~= 'complete' then
     leave_limits(jid, stored)
   end
-  if state == 'failed' and has_option(stored, 'd') then
+  if state == 'failed' and seldom1('has_option', stored, 'd') then
     tell_all({jid}, '0', job_ended)
   end
   if mortal then
@@ -2487,12 +2631,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -2516,7 +2661,7 @@ local function expire_lock(queue, jid, settings)
     return nil
   end
   try('zrem', prefix .. 'w:' .. worker .. ':jobs', jid)
-  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and has_option(job[9], 'l'))
+  local sudden = grace <= 0 or (job[2] == '1.0' or not job[2] and job[9] and seldom1('has_option', job[9], 'l'))
   if sudden or not warned then
     do
       local queue, jid, worker, grace, cap = queue, jid, worker, grace, settings.cap
@@ -2573,7 +2718,7 @@ local function expire_lock(queue, jid, settings)
       end
       if delay then
         put_off(queue, jid, delay)
-      elseif not (job[9] and has_option(job[9], 'q') and put_back(queue, jid, job[9])) then
+      elseif not (job[9] and seldom1('has_option', job[9], 'q') and put_back(queue, jid, job[9])) then
         return jid
       end
       stop_limited(jid, job[9])
@@ -2840,14 +2985,11 @@ end
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[10], job[11] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then
+  if rest[4] == '1.0' then
     call('hdel', key, 'grace')
   end
 elseif which == 'lock_special' then
 local key, job, worker, settings = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2858,14 +3000,14 @@ local function split_options(text)
 end
 local function own_lock_time(text)
   local _, values = split_options(text)
-  local seconds = finite(has_option(text, 'l') and values.l, 0)
+  local seconds = finite(seldom1('has_option', text, 'l') and values.l, 0)
   return seconds > 0 and seconds or nil
 end
   local stored, seconds, more = job[9] or '', settings.lock_time, {}
   if seconds then
     more = {'grace', '1.0'}
   end
-  if has_option(stored, 'q') then
+  if seldom1('has_option', stored, 'q') then
     more[#more + 1] = 'x:place'
     more[#more + 1] = job[8] or stamp
   end
@@ -2875,9 +3017,6 @@ end
   return ends
 elseif which == 'admit_all' then
 local jids, count, jobs, taken, settings, run = ...
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
-end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -2919,6 +3058,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -2927,13 +3070,13 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
 local function rate_allows(limit, n)
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 local function slot_end(ends)
@@ -2945,7 +3088,7 @@ local function slot_ends(jid)
     return
   end
   local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
-  if not ends or ends > now or tonumber(job[3]) == 1 or has_option(job[4] or '', 'l') then
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
     return ends
   end
   return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
@@ -3030,6 +3173,13 @@ local function admit_alike(text, count, most)
   end
   return found
 end
+local function drop_slots(jid, stored, most)
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
+      limit.room, limit.look = limit.room + 1, true
+    end
+  end
+end
 local function may_start(jid, job, ready, settings, run)
   local stored = job[9]
   if not job[1] or string.find(stored, '^%a*[st]') and seldom1('is_over', jid, stored, 'waiting') then
@@ -3040,6 +3190,9 @@ local function may_start(jid, job, ready, settings, run)
   elseif run and parked >= 200 then
     settings.stopped, dropped = true, 1000
     return false
+  end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1)
   end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
@@ -3064,7 +3217,7 @@ local function alike(count, jobs, taken, settings, run)
   return text
 end
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -3124,54 +3277,8 @@ local queue, jids, count, jobs, settings, run = ...
   end
 elseif which == 'put_aside' then
 local queue, jid, job, run = ...
-local function split_options(text)
-  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
-  local ok, values = pcall(cjson.decode, body or '')
-  if ok and type(values) == 'table' then
-    return letters, values
-  end
-  return '', {}
-end
 local function limit_key(name, part)
   return prefix .. 'x:limit:' .. name .. ':' .. part
-end
-local function limits_of(text)
-  local _, values = split_options(text)
-  local found, seen = {}, {}
-  for _, name in ipairs(type(values.c) == 'table' and values.c or none) do
-    if type(name) == 'string' and not seen[name] and #found < 8 then
-      seen[name], found[#found + 1] = true, name
-    end
-  end
-  return found
-end
-local function parse_limit(text)
-  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
-  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
-  return max, per > 0 and rate or 0, per
-end
-local function read_limit(name, most)
-  local family = string.match(name, '^([^/]+)/.') or name
-  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
-  local max, rate, per = parse_limit(stored[1] or stored[3])
-  local hold = finite(stored[2], 0)
-  local limit = {
-    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
-    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
-    room = math.huge, started = 0, noted = 0, held = {},
-  }
-  if max > 0 then
-    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
-  end
-  return limit
-end
-local function known_limit(name, most)
-  local limit = met_limits[name]
-  if not limit then
-    limit = read_limit(name, most)
-    met_limits[name], met_limits[#met_limits + 1] = limit, limit
-  end
-  return limit
 end
 local function park(queue, jid, limit, score, time)
   local wait = limit_key(limit.name, 'wait')
@@ -3185,27 +3292,45 @@ local function park(queue, jid, limit, score, time)
   call('zadd', prefix .. 'q:' .. queue .. '-scheduled', string.format('%.17g', due), jid)
   try('zadd', wait, score, jid)
 end
-local function drop_slots(jid, stored)
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
-      limit.room, limit.look = limit.room + 1, true
-    end
-  end
-end
   if not run then
     try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
-    drop_slots(jid, job[9])
     call('hset', prefix .. 'j:' .. jid, 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[8])
+elseif which == 'leave_all_turns' then
+local queue, jobs, count = ...
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
+end
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[9] and seldom1('has_option', job[9], 'g') and (job[3] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 elseif which == 'bring_more' then
 local queue, settings, limit = ...
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
-end
-local function has_option(text, letter)
-  return string.find(text, '^%a*' .. letter) ~= nil
 end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
@@ -3274,11 +3399,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -3292,7 +3423,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -3310,7 +3441,7 @@ local function fair_score(queue, priority, stored, known)
   return string.format('%.17g', (priority - 0.5 - turn))
 end
 local function score_of(queue, priority, stored, turns)
-  return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
+  return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
     (finite(priority, 0) - now / 10000000000)
 end
 local function add_tag(jid, tag)
@@ -3863,6 +3994,7 @@ local function open_one(i, n)
       prefix .. 'q:' .. queue .. '-scheduled') > 0
   end
   settings[i].tracked, settings[i].most, settings[i].lock_time = tracked, wanted, lock_for
+  settings[i].heartbeat = kept_lock_time(settings[i].heartbeat)
   local expired
   repeat
     local queue, settings, wanted = queue, settings[i], wanted
@@ -3952,7 +4084,7 @@ local function lock_from(i, lost, more, direct, out)
         local details = '{"worker":' .. cjson.encode(worker) .. '}'
         local popped = ('[' .. string.format('%d', now) .. ',"popped"' .. (details and ',' .. details or '') .. ']')
         local jobs, waited, locks = (jids[2] and {unpack(jids)} or {false}), (jids[2] and {unpack(jids)} or {false}), {'0', '-----------------------------------------------------------------', false, unpack(jids)}
-        local n, count, limited, common = 0, #jids, false, nil
+        local n, count, limited, fair, common = 0, #jids, false, false, nil
         for i = 1, count do
           local key = prefix .. 'j:' .. jids[i]
           local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -3964,8 +4096,9 @@ local function lock_from(i, lost, more, direct, out)
             count, settings.stopped, dropped = i - 1, true, 1000
             break
           end
-          if job[9] and string.find(job[9], '^%a*c') then
-            limited = true
+          if job[9] and string.find(job[9], '^%a*[cg]') then
+            limited = limited or seldom1('has_option', job[9], 'c')
+            fair = fair or seldom1('has_option', job[9], 'g')
           end
         end
         if limited then
@@ -3980,6 +4113,9 @@ local function lock_from(i, lost, more, direct, out)
             settings.stopped = true
             break
           end
+        end
+        if fair then
+          seldom1('leave_all_turns', queue, jobs, count)
         end
         local put_at, put_time
         for i = 1, count do
@@ -4349,6 +4485,9 @@ local function wake(queue)
   end
   return woken
 end
+local function wake_for(queue, delay)
+  return delay < 3600 and wake(queue)
+end
 local function is_claimed(queue, due, worker)
   local held = try('get', prefix .. 'x:due:' .. queue)
   if type(held) ~= 'string' then
@@ -4359,6 +4498,39 @@ local function is_claimed(queue, due, worker)
   return at and holder ~= worker and at > now and at <= due and
     try('sismember', prefix .. 'x:idle', holder) == 1
 end
+local function note_filled(queue, known)
+  if (known or call('exists', prefix .. 'x:empty') == 1)
+    and try('sadd', prefix .. 'x:filled', queue) == 1 then
+    call('expire', prefix .. 'x:filled', 1)
+  end
+end
+local function limit_key(name, part)
+  return prefix .. 'x:limit:' .. name .. ':' .. part
+end
+local function parse_limit(text)
+  local max, rate, per = string.match(text or '', '^(%d+) (%d+) (%S+)$')
+  max, rate, per = finite(max, 0), finite(rate, 0), finite(per, 0)
+  return max, per > 0 and rate or 0, per
+end
+local function read_limit(name, most)
+  local family = string.match(name, '^([^/]+)/.') or name
+  local stored = try('hmget', prefix .. 'x:limits', name, name .. ' hold', family)
+  local max, rate, per = parse_limit(stored[1] or stored[3])
+  local hold = finite(stored[2], 0)
+  local limit = {
+    name = name, max = max, rate = rate, per = per, hold = hold > now and hold,
+    passed = stored[2] and hold <= now, most = most, list = limit_key(name, 'starts'),
+    room = math.huge, started = 0, noted = 0, held = {},
+  }
+  if max > 0 then
+    limit.room = max - finite(try('zcard', limit_key(name, 'held')), 0)
+  end
+  return limit
+end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -4367,9 +4539,125 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
+end
+local function slot_end(ends)
+  return string.format('%.0f', math.ceil(ends))
+end
+local function slot_ends(jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'grace', 'x:o')
+  if job[1] ~= 'running' or not job[2] then
+    return
+  end
+  local ends = finite(try('zscore', prefix .. 'q:' .. job[2] .. '-locks', jid))
+  if not ends or ends > now or tonumber(job[3]) == 1 or seldom1('has_option', job[4] or '', 'l') then
+    return ends
+  end
+  return ends + finite(try('hget', prefix .. 'config', 'grace-period'), 10)
+end
+local function heal_limit(limit)
+  local held = limit_key(limit.name, 'held')
+  limit.healed = true
+  local ended = try('zrangebyscore', held, '-inf', stamp, 'LIMIT', 0, 20)
+  for i = 1, #ended do
+    local ends = slot_ends(ended[i])
+    if ends and ends > now then
+      try('zadd', held, slot_end(ends), ended[i])
+    elseif try('zrem', held, ended[i]) == 1 then
+      limit.room = limit.room + 1
+    end
+  end
+end
+local function limit_opens(limit, jid)
+  local opens = limit.hold or limit.rate > 0 and rate_opens(limit)
+  if opens then
+    return opens
+  elseif limit.room <= 0 and not limit.healed then
+    heal_limit(limit)
+  end
+  if limit.room > 0 then
+    return
+  end
+  local held = limit_key(limit.name, 'held')
+  if jid and type(try('zscore', held, jid)) == 'string' then
+    return
+  end
+  limit.ends = limit.ends or finite(try('zrange', held, 0, 0, 'WITHSCORES')[2], now)
+  return math.max(limit.ends, now + 1)
+end
+local function parked_by(state, time, parked)
+  local since, name = string.match(type(parked) == 'string' and parked or '', '^(%S*) (.+)$')
+  return state == 'scheduled' and since == (time or '') and name or nil
+end
+local function parked_in(jid, name)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'time', 'x:parked')
+  return parked_by(job[1], job[3], job[4]) == name and job[2] or nil
+end
+local function unpark(jid, queue, score)
+  local work = prefix .. 'q:' .. queue .. '-work'
+  if type(try('zcard', work)) == 'table' or try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid) ~= 1 then
+    return false
+  end
+  call('zadd', work, score, jid)
+  call('hset', prefix .. 'j:' .. jid, 'state', 'waiting')
+  call('hdel', prefix .. 'j:' .. jid, 'x:parked')
+  note_filled(queue)
+  wake(queue)
+  return true
+end
+local function arm(jid, queue, at, paused)
+  local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
+  local due = finite(try('zscore', scheduled, jid))
+  if due and due > at then
+    try('zadd', scheduled, string.format('%.17g', at), jid)
+    if not paused and not is_claimed(queue, at, '') then
+      wake_for(queue, at - now)
+    end
+  end
+end
+local function return_parked(limit)
+  local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
+  for _ = 1, 100 do
+    local best = try('zrevrange', wait, passed, passed, 'WITHSCORES')
+    local jid, score = best[1], best[2]
+    if not jid then
+      return returned
+    end
+    local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
+    if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
+      passed = passed + 1
+      arm(jid, queue, opens or now, true)
+    else
+      if opens then
+        arm(jid, queue, opens)
+        return returned
+      end
+      try('zrem', wait, jid)
+      if queue and unpark(jid, queue, score) then
+        limit.started, limit.room = limit.started + 1, limit.room - 1
+        returned = returned + 1
+      end
+    end
+  end
+  return returned
+end
+local function limit_freed(name)
+  if try('exists', limit_key(name, 'wait')) == 1 then
+    return_parked(read_limit(name, 1))
+  end
+end
+local function try_parked(jid, queue)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), prefix .. 'q:' .. queue .. '-scheduled'
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
 end
 local function is_open(i)
   if paused[i] == 1 or #queues == 1 then
@@ -4394,11 +4682,16 @@ local function by_due(a, b)
   return a.due < b.due
 end
 local function coming_due()
-  local coming = {}
+  local coming, horizon = {}, string.format('%.17g', (now + poll))
   for i = 1, #queues do
     for _, part in ipairs(is_open(i) and {'scheduled', 'recur', 'locks'} or none) do
-      local due = tonumber(try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp,
-        string.format('%.17g', (now + poll)), 'WITHSCORES', 'LIMIT', 0, 1)[2])
+      local last = part == 'scheduled' and '+inf' or horizon
+      local found = try('zrangebyscore', prefix .. 'q:' .. queues[i] .. '-' .. part, '(' .. stamp, last,
+        'WITHSCORES', 'LIMIT', 0, 1)
+      local due = tonumber(found[2])
+      if due and due > now + poll then
+        due = try_parked(found[1], queues[i]) and now
+      end
       if due then
         coming[#coming + 1] = {due = due, queue = queues[i]}
       end

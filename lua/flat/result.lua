@@ -26,6 +26,7 @@ local function required(area, name, text)
 end
 
 
+
 local function read_end(run, jid)
 local function result_field(state, time, result)
   return state .. '|' .. (time or '') .. '|' .. result

@@ -20,6 +20,7 @@ local function finite(text, default)
 end
 
 
+
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')

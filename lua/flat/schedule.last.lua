@@ -9,7 +9,7 @@
 -- Errors   Schedule.last()
 -- Cost     5 commands, 2 more for a new schedule or worker
 -- Repeat   once
--- Needs    hget hgetall hset time
+-- Needs    expire hget hgetall hmget hset time
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -53,6 +53,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+
 local function read_follower(text)
   if type(text) ~= 'string' then
     return nil
@@ -72,10 +73,31 @@ local function is_followed(id, digest)
 end
 
 local function note_follower(id, worker, digest)
-  local since, _, before = read_follower(try('hget', prefix .. 'x:follow:' .. id, worker))
-  local registered = try('hget', prefix .. 'x:schedule:' .. id, 'digest')
-  try('hset', prefix .. 'x:follow:' .. id, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  local key = prefix .. 'x:follow:' .. id
+  local since, _, before = read_follower(try('hget', key, worker))
+  local schedule = try('hmget', prefix .. 'x:schedule:' .. id, 'digest', 'seen')
+  local registered = schedule[1]
+  try('hset', key, worker, (since or stamp) .. ' ' .. stamp .. ' ' .. digest)
+  try('expire', key, 180)
   try('hset', prefix .. 'x:schedule:' .. id, 'seen', stamp)
+  if math.floor(finite(schedule[2], 0) / 60) ~= math.floor(now / 60) then
+    do
+      local id = id
+      local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
+      for i = 1, #followers, 2 do
+        local _, seen = read_follower(followers[i + 1])
+        if not seen or seen <= now - 180 then
+          gone[#gone + 1] = followers[i]
+        end
+      end
+      do
+        local run, operation, key, list = try, 'hdel', prefix .. 'x:follow:' .. id, gone
+        for from = 1, #list, 1000 do
+          run(operation, key, unpack(list, from, math.min(from + 999, #list)))
+        end
+      end
+    end
+  end
   if registered == digest then
     return ''
   elseif before ~= digest or type(registered) ~= 'string' or not is_followed(id, registered) then

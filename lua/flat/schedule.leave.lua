@@ -13,6 +13,7 @@ local prefix = KEYS[1]
 local try = redis.pcall
 
 
+
 local stamp, usual = ARGV[1], true
 if stamp == '' then
   local time = call('time')

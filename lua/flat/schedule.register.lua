@@ -9,7 +9,7 @@
 -- Errors   Schedule.register()
 -- Cost     6 commands, 1 for each worker that follows it no more
 -- Repeat   safe
--- Needs    hdel hget hgetall hset time zadd
+-- Needs    hget hgetall hset time zadd
 
 local call = redis.call
 local prefix = KEYS[1]
@@ -50,6 +50,7 @@ if not usual then
   stamp = string.format('%.17g', now)
 end
 
+
 local function read_follower(text)
   if type(text) ~= 'string' then
     return nil
@@ -70,11 +71,18 @@ call('zadd', prefix .. 'x:schedule-ids', 0, id)
 local since = try('hget', prefix .. 'x:schedule:' .. id, 'since')
 try('hset', prefix .. 'x:schedule:' .. id, 'since', type(since) == 'string' and since or stamp, unpack(values))
 do
-  local followers = try('hgetall', prefix .. 'x:follow:' .. id)
+  local id = id
+  local followers, gone = try('hgetall', prefix .. 'x:follow:' .. id), {}
   for i = 1, #followers, 2 do
     local _, seen = read_follower(followers[i + 1])
     if not seen or seen <= now - 180 then
-      try('hdel', prefix .. 'x:follow:' .. id, followers[i])
+      gone[#gone + 1] = followers[i]
+    end
+  end
+  do
+    local run, operation, key, list = try, 'hdel', prefix .. 'x:follow:' .. id, gone
+    for from = 1, #list, 1000 do
+      run(operation, key, unpack(list, from, math.min(from + 999, #list)))
     end
   end
 end

@@ -61,7 +61,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 local none = {}
 
@@ -92,6 +92,7 @@ local function joined(texts)
   end
   return '[' .. table.concat(texts, ',') .. ']'
 end
+
 
 
 local FIELDS = {

@@ -6,17 +6,19 @@
 -- them.
 --
 -- KEYS[1]  the namespace prefix
--- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others
--- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended
+-- ARGV     NOW, queue...; '*' alone: 100 of the known queues, and the next call looks at others;
+--          '' alone: only what is to be done about failed jobs, as workers ask for now and then
+-- Returns  how many jobs it has deleted, failed, told or moved, or warned that their locks have ended;
+--          '' alone: 1 if the next call goes on among the failed jobs, 0 if it begins again
 -- Errors   none
 -- Cost     3 commands when there is nothing to do, 4 more when jobs have failed, are tracked, or
 --          are to be released; it ends at most 100 lives, looks at 100 failed jobs, of 100 groups
 --          at most, and 100 tracked ones, fewer failed ones if hundreds wait for them, and releases
 --          250. 3 more for each queue, '*' 3 more; it moves at most 100 jobs of queues
 -- Repeat   safe
--- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange
---          lrem ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan
---          time zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
+-- Needs    del exists expire get hdel hexists hget hincrby hmget hset lindex llen lpush lrange lrem
+--          ltrim publish rpush sadd scard set sismember smembers spop srandmember srem sscan time
+--          unlink zadd zcard zcount zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange
 --          zrevrangebyscore zscore
 --
 -- The hash x:sweep has the cursor of some failure groups, the group among these, and the place in it,
@@ -48,6 +50,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -199,6 +202,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -207,7 +214,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -275,12 +282,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -294,10 +301,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -317,6 +325,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -348,6 +357,28 @@ local function end_in_state(values, state, since)
     return earlier(gone, finite(values.s))
   end
   return gone
+end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
 end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
@@ -458,6 +489,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -469,14 +503,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -862,6 +943,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-work', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
@@ -891,11 +986,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -909,7 +1010,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -925,6 +1026,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -1128,6 +1239,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1165,7 +1279,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -1251,6 +1365,25 @@ local function leave_queue(queue, jid)
   try('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-scheduled', jid)
   try('zrem', prefix .. 'q:' .. queue .. '-depends', jid)
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function list_of(text)
   if not text then
@@ -1461,6 +1594,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -1470,55 +1606,6 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   ended(jid, stored, 'failed')
   if keep then
     file_failure(jid, group, keep, stored)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function claim_on(name, state, stored)
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
-    return
-  end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
-    write_claim(other, theirs)
-  end
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if seldom1('has_option', stored, 'u') then
-    hand_back(stored)
   end
 end
 local function cancel_job(jid, job, how, count)
@@ -1637,7 +1724,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -1680,8 +1770,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -1746,11 +1837,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -1764,7 +1861,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -1993,11 +2090,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -2011,7 +2114,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -2027,6 +2130,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and seldom1('has_option', stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -2174,6 +2287,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -2182,7 +2299,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -2250,12 +2367,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -2269,10 +2386,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -2609,6 +2727,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if seldom1('has_option', stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -2618,55 +2739,6 @@ local function fail_unasked(jid, queue, group, message, stored, ended)
   ended(jid, stored, 'failed')
   if keep then
     file_failure(jid, group, keep, stored)
-  end
-end
-local function unique_key(name)
-  return prefix .. 'x:unique:' .. name
-end
-local function claim_of(text)
-  local _, values = split_options(text)
-  local claim = values.u
-  if type(claim) == 'table' and type(claim.k) == 'string' and claim.k ~= '' then
-    return claim
-  end
-end
-local function stored_claim(name)
-  local text = try('get', unique_key(name))
-  return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
-end
-local function claim_on(name, state, stored)
-  local claim = claim_of(stored)
-  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
-    or claim.m == 'start' and state == 'running' then
-    return
-  end
-  return claim
-end
-local function write_claim(jid, claim)
-  local key, seconds = unique_key(claim.k), finite(claim.d)
-  if claim.m == 'for' and seconds then
-    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
-      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
-  else
-    call('set', key, '0 ' .. jid)
-  end
-end
-local function hand_back(stored)
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
-    return
-  end
-  local job = try('hmget', prefix .. 'j:' .. other, 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
-    write_claim(other, theirs)
-  end
-end
-local function canceled_with_options(jid, stored, how)
-  job_ended(jid, stored, how)
-  if seldom1('has_option', stored, 'u') then
-    hand_back(stored)
   end
 end
 local function cancel_job(jid, job, how, count)
@@ -2785,7 +2857,10 @@ local function cancel_job(jid, job, how, count)
     end
   end
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if seldom1('has_option', job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end
 local function fail_expired(jid, job)
@@ -2828,8 +2903,9 @@ local function expire_job(jid, job)
   return true
 end
 local function end_life(jid, as)
-  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'time')
-  local state, stored, since = job[1], job[6] or '', finite(job[7], now)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority',
+    'time')
+  local state, stored, since = job[1], job[6] or '', finite(job[8], now)
   if state == 'failed' then
     since = finite(list_of(job[3]).when, now)
   end
@@ -2906,12 +2982,13 @@ local function put_back(queue, jid, stored)
     return false
   end
   local job, at = try('hmget', prefix .. 'j:' .. jid, 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', prefix .. 'q:' .. queue .. '-work', (finite(job[1], 0) - at / 10000000000), jid)
+  call('zadd', prefix .. 'q:' .. queue .. '-work', turn or (finite(job[1], 0) - at / 10000000000), jid)
   call('zrem', prefix .. 'q:' .. queue .. '-locks', jid)
   call('hset', prefix .. 'j:' .. jid, 'state', 'waiting', 'worker', '', 'expires', '0', 'time', string.format('%.17g', at))
   wake_for(queue, 0)
@@ -3077,6 +3154,10 @@ do
   if redis.acl_check_cmd and not redis.acl_check_cmd('publish', prefix .. 'log') then
     error({err = 'NOPERM this user may not publish to the channel ' .. prefix .. 'log'})
   end
+end
+if ARGV[2] == '' then
+  sweep_failures()
+  return call('hexists', prefix .. 'x:sweep', 'cursor')
 end
 local done = seldom1('end_lives', 100)
 if call('exists', prefix .. 'failures', prefix .. 'tracked', prefix .. 'x:rest') > 0 then

@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, none, or: 'track' or 'untrack', jid [, 'tidy'], or: 'list', offset, count
---          tidy: some tracked jobs that are gone leave the list
+--          tidy: some tracked jobs that are gone leave the list; the one to untrack may be gone
 -- Returns  none: JSON {jobs, expired}, expired being the jids of jobs that are gone;
 --          list: JSON {total, jobs} with jids, those of jobs that are gone among them;
 --          else 1 when that changed something, 0 when not
@@ -84,6 +84,7 @@ local function joined(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 local seldom1
+
 
 
 
@@ -383,7 +384,8 @@ do
   end
   jid = text
 end
-if call('exists', prefix .. 'j:' .. jid) == 0 and (action ~= 'untrack' or not (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
+local may_be_gone = ARGV[4] == 'tidy' and action == 'untrack'
+if call('exists', prefix .. 'j:' .. jid) == 0 and not (may_be_gone and (type(try('zscore', prefix .. 'tracked', jid)) == 'string')) then
   do
     local area, message = 'Track', 'Job does not exist'
     error(area .. '(): ' .. message)

@@ -9,18 +9,12 @@
 -- Cost     4 commands, 5 a queue, 6 a job
 -- Repeat   once
 -- Needs    exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange ltrim publish
---          rpush sadd set srem time zadd zcard zpopmax zpopmin zrem zscore
+--          rpush sadd set srem time unlink zadd zcard zpopmax zpopmin zrangebyscore zrem
+--          zrevrangebyscore zscore
 
 local call = redis.call
 local prefix = KEYS[1]
 local try = redis.pcall
-local function finite(text, default)
-  local n = text and tonumber(text)
-  if n and n - n == 0 then
-    return n
-  end
-  return default
-end
 
 local function number(area, name, text)
   local n = tonumber(text)
@@ -55,7 +49,7 @@ local function whole(area, name, text)
       error(area .. '(): ' .. message)
     end
   end
-  return amount
+  return amount + 0
 end
 
 
@@ -101,6 +95,16 @@ local seldom1
 
 
 
+local function days_kept(option, default)
+  do
+    local text, default = try('hget', prefix .. 'config', option), default
+    local n = text and tonumber(text)
+    if n and n - n == 0 then
+      return n
+    end
+    return default
+  end
+end
 
 
 local left_out = {}
@@ -112,9 +116,11 @@ end
 
 
 
+
+
+
+
 local unheard = 0
-
-
 
 
 local function read_failed(jid, queue)
@@ -127,25 +133,22 @@ local function read_failed(jid, queue)
     }
   end
 end
+
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', prefix .. 'q:' .. queues[i] .. '-work')
   end
   for i = 1, #queues do
     do
-      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', work[queues[i]]
+      local run, operation, key, list = call, 'zadd', prefix .. 'q:' .. queues[i] .. '-work', seldom1('scores_of', queues[i], its[queues[i]])
       for from = 1, #list, 1000 do
         run(operation, key, unpack(list, from, math.min(from + 999, #list)))
       end
@@ -186,6 +189,13 @@ end
 seldom1 = function(which, ...)
 if which == 'trim_history' then
 local key, length, cap = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
   cap = cap or finite((try('hget', prefix .. 'config', 'max-job-history')), 100)
   if cap > 0 and length > cap then
     local first = call('lindex', key, 0)
@@ -194,6 +204,13 @@ local key, length, cap = ...
   end
 elseif which == 'move_history' then
 local jid, text = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function may_write(key)
   return not redis.acl_check_cmd or redis.acl_check_cmd('del', key)
 end
@@ -222,8 +239,24 @@ end
       move_stage(key, stage)
     end
   end
+elseif which == 'know_unlisted' then
+local queue = ...
+local function publish_queue(queue)
+  try('publish', prefix .. 'x:queues', queue)
+end
+  local listed = try('zscore', prefix .. 'queues', queue)
+  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
+    publish_queue(queue)
+  end
 elseif which == 'read_lifetimes' then
 local area, text, delay = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function reject(area, message)
   error(area .. '(): ' .. message)
 end
@@ -234,6 +267,20 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function lifetime_name(letter)
   return letter == 's' and 'StartBy' or 'TTL'
@@ -265,9 +312,16 @@ end
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 elseif which == 'wake' then
 local queue = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
 local function note_missing(name, queue)
   local key = prefix .. 'x:listed:' .. name
   if try('exists', key) == 1 then
@@ -300,17 +354,18 @@ end
     try('zadd', waiting, lapses, '\1' .. list)
   end
   return woken
-elseif which == 'know_unlisted' then
-local queue = ...
-local function publish_queue(queue)
-  try('publish', prefix .. 'x:queues', queue)
-end
-  local listed = try('zscore', prefix .. 'queues', queue)
-  if not listed and try('zadd', prefix .. 'x:queues', 'NX', stamp, queue) == 1 then
-    publish_queue(queue)
+elseif which == 'scores_of' then
+local queue, jobs = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
   end
-elseif which == 'restore' then
-local job, given = ...
+  return default
+end
+local function has_option(text, letter)
+  return string.find(text, '^%a*' .. letter) ~= nil
+end
 local function split_options(text)
   local letters, body = string.match(text or '', '^(%a+)|(.*)$')
   local ok, values = pcall(cjson.decode, body or '')
@@ -318,6 +373,104 @@ local function split_options(text)
     return letters, values
   end
   return '', {}
+end
+local function fair_share(text)
+  local _, values = split_options(text)
+  local share = values.g
+  if type(share) == 'table' and type(share.t) == 'string' and share.t ~= '' then
+    return share.t, math.min(math.max(finite(share.w, 1), 0.01), 100)
+  end
+end
+local function first_turn(queue, priority)
+  local first = try('zrevrangebyscore', prefix .. 'q:' .. queue .. '-work', string.format('%.17g', (priority - 0.5)),
+    '(' .. string.format('%.17g', (priority - 1)), 'WITHSCORES', 'LIMIT', 0, 1)
+  local score = finite(first[2])
+  return score and math.max(priority - 0.5 - score, 0), first.err
+end
+local function turn_step(priority)
+  local _, exponent = math.frexp(math.abs(priority) + 1)
+  return 2 ^ (exponent - 45)
+end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
+local function write_turn(key, tenant, ends, waits, passed)
+  try('zadd', key, ends, tenant)
+  if not waits then
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
+  end
+  for _, other in ipairs(passed) do
+    if other ~= tenant then
+      try('zrem', key, other)
+    end
+  end
+end
+local function fair_score(queue, priority, stored, known)
+  local tenant, weight = fair_share(stored)
+  priority = finite(priority, 0)
+  if not tenant or math.abs(priority) > 10000 then
+    return
+  end
+  local key = turns_key(queue, priority)
+  local first, waits, passed = known[key], true, {}
+  if not first then
+    local damaged
+    first, damaged = first_turn(queue, priority)
+    if damaged then
+      return
+    end
+    waits, first = first ~= nil, first or 0
+    passed = waits and try('zrangebyscore', key, '-inf', string.format('%.17g', first), 'LIMIT', 0, 2) or {}
+    known[key] = first
+  end
+  local last = waits and finite(try('zscore', key, tenant), 0) or 0
+  local turn = math.min(math.max(first, last), 0.49)
+  write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
+  return string.format('%.17g', (priority - 0.5 - turn))
+end
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or (finite(job.priority, 0) - (now + (job.after or 0) * 0.000001) / 10000000000)
+    work[#work + 1] = job.jid
+  end
+  return work
+elseif which == 'restore' then
+local job, given = ...
+local function finite(text, default)
+  local n = text and tonumber(text)
+  if n and n - n == 0 then
+    return n
+  end
+  return default
+end
+local function split_options(text)
+  local letters, body = string.match(text or '', '^(%a+)|(.*)$')
+  local ok, values = pcall(cjson.decode, body or '')
+  if ok and type(values) == 'table' then
+    return letters, values
+  end
+  return '', {}
+end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 local function merge_options(old, given, ended)
   local gone = (given.drop or '') .. (ended and 'strwn' or '')
@@ -341,7 +494,7 @@ local function merge_options(old, given, ended)
   if not string.find(letters, '[st]') then
     values.put = nil
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 local function write_options(key, old, given)
   local text = merge_options(old, given)
@@ -397,6 +550,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -416,19 +572,39 @@ local function claim_on(name, state, stored)
   end
   return claim
 end
-local function holder_of(name)
-  local ends, jid = stored_claim(name)
-  if not jid then
-    return
-  end
+local function kept_by(name, jid)
   local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
-  end
   local claim = claim_on(name, job[1], job[2])
   if claim and not is_over(jid, job[2], job[1]) then
     return jid, job[1], claim
   end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function holder_of(name)
+  local ends, jid = stored_claim(name)
+  if not jid then
+    return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', prefix .. 'j:' .. jid, 'state')[1] or ''
+  end
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
+  end
+  return kept_before(name, claim)
 end
 local function write_claim(jid, claim)
   local key, seconds = unique_key(claim.k), finite(claim.d)
@@ -437,6 +613,9 @@ local function write_claim(jid, claim)
       'PX', string.format('%.0f', math.ceil(seconds * 1000)))
   else
     call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
   end
 end
 local function claim_again(jid, stored)
@@ -515,7 +694,16 @@ local function unfail(jobs, given)
     end
     do
       local queue, failure = job.from, list_of(job.failure)
-      local at = finite(failure.when)
+      local at
+      repeat
+        local text, default = failure.when
+        local n = text and tonumber(text)
+        if n and n - n == 0 then
+          at = n
+          break
+        end
+        at = default
+      until true
       if at and queue then
         do
           local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
@@ -523,7 +711,7 @@ local function unfail(jobs, given)
           if try('hincrby', key, field, by) == by then
             do
               local key, day = key, day
-              local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+              local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
               try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
             end
           end
@@ -642,7 +830,16 @@ do
       end
       do
         local queue, failure = job.from, list_of(job.failure)
-        local at = finite(failure.when)
+        local at
+        repeat
+          local text, default = failure.when
+          local n = text and tonumber(text)
+          if n and n - n == 0 then
+            at = n
+            break
+          end
+          at = default
+        until true
         if at and queue then
           do
             local day, queue, field, by = (at - at % 86400), queue, 'failed', -1
@@ -650,7 +847,7 @@ do
             if try('hincrby', key, field, by) == by then
               do
                 local key, day = key, day
-                local keep = day + 86400 * (1 + finite(try('hget', prefix .. 'config', 'stats-history'), 30)) - now
+                local keep = day + 86400 * (1 + days_kept('stats-history', 30)) - now
                 try('expire', key, string.format('%.0f', math.min(math.max(keep, 60), 1e10)))
               end
             end

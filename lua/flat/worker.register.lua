@@ -1,17 +1,19 @@
 -- worker.register: tells that a worker runs, and what it is, for 150 seconds. Releases some of the jobs
--- that waited for a complete one which had too many of them for one call.
+-- that waited for a complete one which had too many of them for one call. Has one worker look at the
+-- failed jobs every 5 minutes.
 --
 -- KEYS[1]  the namespace prefix
 -- ARGV     NOW, worker, age, json
 --          age   how many seconds ago the worker was started
 --          json  an object that describes it, for workers with 'registered'
--- Returns  1 if such jobs are still to be released, which sweep does; else nil
+-- Returns  1 if such jobs are still to be released, which sweep does; 2 if this worker is to look at
+--          the failed jobs, which sweep does; else nil
 -- Errors   Worker.register()
--- Cost     4 commands; it releases at most 250 jobs
+-- Cost     5 commands, 1 more when jobs have failed; it releases at most 250 jobs
 -- Repeat   safe
 -- Needs    del exists expire get hdel hget hincrby hmget hset lindex llen lpush lrange lrem ltrim
---          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time zadd
---          zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
+--          publish rpush sadd scard set sismember smembers spop srandmember srem sscan time unlink
+--          zadd zcard zincrby zpopmax zpopmin zrange zrangebyscore zrem zrevrange zrevrangebyscore
 --          zscore
 
 local call = redis.call
@@ -47,6 +49,7 @@ end
 if not usual then
   stamp = string.format('%.17g', now)
 end
+
 
 
 
@@ -112,6 +115,20 @@ local function split_options(text)
   end
   return '', {}
 end
+local function finite_values(values)
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+local function join_options(letters, values)
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
+end
 local function without_letter(text, letter)
   local letters, body = string.match(text, '^(%a+)(|.*)$')
   letters = string.gsub(letters, letter, '')
@@ -146,11 +163,17 @@ local function turn_step(priority)
   local _, exponent = math.frexp(math.abs(priority) + 1)
   return 2 ^ (exponent - 45)
 end
+local function turns_key(queue, priority)
+  return prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+end
 local function write_turn(key, tenant, ends, waits, passed)
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key)
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, 604800)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -164,7 +187,7 @@ local function fair_score(queue, priority, stored, known)
   if not tenant or math.abs(priority) > 10000 then
     return
   end
-  local key = prefix .. 'x:fair:' .. string.format('%.17g', priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -180,6 +203,16 @@ local function fair_score(queue, priority, stored, known)
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, string.format('%.17g', (turn + turn_step(priority) / weight)), waits, passed)
   return string.format('%.17g', (priority - 0.5 - turn))
+end
+local function leave_turns(queue, priority)
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, 604800)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 local function score_of(queue, priority, stored, turns)
   return stored and has_option(stored, 'g') and fair_score(queue, priority, stored, turns) or
@@ -276,6 +309,28 @@ local function end_in_state(values, state, since)
   end
   return gone
 end
+local function is_last_put(jid, at)
+  local entries = try('lrange', prefix .. 'j:' .. jid .. '-history', 0, -1)
+  for i = #entries, 1, -1 do
+    local when = string.match(entries[i], '^%[(%-?%d+)[%d.]*,"put"')
+    if when then
+      return tonumber(when) <= finite(at, 0)
+    end
+  end
+  return true
+end
+local function end_of_life(jid, stored, state, since)
+  local _, values = split_options(stored)
+  local ends = end_in_state(values, state, since)
+  if ends and ends <= now and (values.s or values.t) and not is_last_put(jid, values.put) then
+    values.s, values.t = nil, nil
+    ends = end_in_state(values, state, since)
+  end
+  return ends
+end
+local function is_over(jid, stored, state)
+  return (string.find(stored, '^%a*[stkK]') ~= nil) and (end_of_life(jid, stored, state, now) or math.huge) <= now
+end
 local function is_forgotten(stored, state)
   local letter = state == 'complete' and 'k' or state == 'failed' and 'K'
   if not letter or not has_option(stored, letter) then
@@ -324,6 +379,10 @@ local function read_limit(name, most)
   end
   return limit
 end
+local function noted_time(text)
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
 local function rate_opens(limit)
   local place = limit.rate - limit.started - 1
   if place < 0 then
@@ -332,7 +391,7 @@ local function rate_opens(limit)
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -400,12 +459,12 @@ local function unpark(jid, queue, score)
   wake(queue)
   return true
 end
-local function arm(jid, queue, at)
+local function arm(jid, queue, at, paused)
   local scheduled = prefix .. 'q:' .. queue .. '-scheduled'
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, string.format('%.17g', at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
@@ -419,10 +478,11 @@ local function return_parked(limit)
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -442,6 +502,7 @@ local function limit_freed(name)
   end
 end
 local function leave_limits(jid, stored)
+  try('hdel', prefix .. 'j:' .. jid, 'x:parked')
   for _, name in ipairs(limits_of(stored)) do
     try('zrem', limit_key(name, 'held'), jid)
     try('zrem', limit_key(name, 'wait'), jid)
@@ -700,6 +761,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended)
   local key = prefix .. 'j:' .. jid
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -737,7 +801,7 @@ local function tell(jid, other, group, ended)
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then
@@ -834,6 +898,9 @@ end
 local function unique_key(name)
   return prefix .. 'x:unique:' .. name
 end
+local function before_key(name)
+  return prefix .. 'x:before:' .. name
+end
 local function claim_of(text)
   local _, values = split_options(text)
   local claim = values.u
@@ -845,14 +912,61 @@ local function stored_claim(name)
   local text = try('get', unique_key(name))
   return string.match(type(text) == 'string' and text or '', '^(%S+) (.+)$')
 end
+local function claim_on(name, state, stored)
+  local claim = claim_of(stored)
+  if not claim or claim.k ~= name or not state or state == 'complete' or state == 'failed'
+    or claim.m == 'start' and state == 'running' then
+    return
+  end
+  return claim
+end
+local function kept_by(name, jid)
+  local job = try('hmget', prefix .. 'j:' .. jid, 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+local function kept_before(name, stored)
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+local function write_claim(jid, claim)
+  local key, seconds = unique_key(claim.k), finite(claim.d)
+  if claim.m == 'for' and seconds then
+    call('set', key, string.format('%.17g', (now + seconds)) .. ' ' .. jid,
+      'PX', string.format('%.0f', math.ceil(seconds * 1000)))
+  else
+    call('set', key, '0 ' .. jid)
+  end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', '604800')
+  end
+end
 local function release_claim(jid, stored, state)
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
+    return
+  end
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
+    write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 local function is_an_end(state)
@@ -999,6 +1113,12 @@ if try('exists', prefix .. 'x:rest') == 1 then
   local _, more = settle_rest()
   if more then
     return 1
+  end
+end
+if try('exists', prefix .. 'failures') == 1 then
+  local leased = try('set', prefix .. 'x:swept', stamp, 'NX', 'EX', 300)
+  if leased and not leased.err then
+    return 2
   end
 end
 

@@ -104,11 +104,10 @@ local function park(queue, jid, limit, score, time) -- cold
   try('zadd', wait, score, jid)
 end
 
--- Takes the slots of a job that has lost its lock and is parked, in the limits of this call.
-local function drop_slots(jid, stored) -- cold
-  for _, name in ipairs(limits_of(stored)) do
-    local limit = known_limit(name, 1)
-    if try('zrem', limit_key(name, 'held'), jid) == 1 then
+-- Takes the slots of a job that has lost its lock.
+local function drop_slots(jid, stored, most) -- cold
+  for _, limit in ipairs(limits_named(stored, most)) do
+    if try('zrem', limit_key(limit.name, 'held'), jid) == 1 then
       limit.room, limit.look = limit.room + 1, true
     end
   end

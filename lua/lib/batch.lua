@@ -22,14 +22,37 @@ local function read_batch(area, jid) -- cold
   return job[2]
 end
 
--- Whether a job is the one with this jid, or depends on it.
-local function waits_for(item, jid) -- cold
+-- How many jobs that wait for a batch are looked at.
+local MAX_WAITING = 1000
+
+-- The jobs that wait for a batch, or for one that does, and the batch itself.
+local function waiting_for(jid) -- cold
+  local list, found, at = {jid}, {[jid] = true}, 1
+  while list[at] and #list < MAX_WAITING do
+    local key = job_key(list[at]) .. '-dependents'
+    for _, other in ipairs(try('srandmember', key, MAX_WAITING - #list)) do
+      if not found[other] then
+        list[#list + 1], found[other] = other, true
+      end
+    end
+    at = at + 1
+  end
+  return found
+end
+
+-- Whether a job would wait for itself as a member of a batch. One that is new and depends on nothing
+-- can't.
+local function is_circle(item, jid, batch) -- cold
+  if not item.old and #item.depends == 0 then
+    return false
+  end
+  batch.waiting = batch.waiting or waiting_for(jid)
   for _, other in ipairs(item.depends) do
-    if other == jid then
+    if batch.waiting[other] then
       return true
     end
   end
-  return item.jid == jid
+  return batch.waiting[item.jid]
 end
 
 -- Reads the batches whose members items become, and lists these.
@@ -39,10 +62,13 @@ local function read_batches(area, batches, items) -- cold
     if jid then
       local batch = batches[jid]
       batch.stored = batch.stored or read_batch(area, jid)
-      if waits_for(item, jid) then
+      if is_circle(item, jid, batch) then
         reject(area, 'Job ' .. item.jid .. ' would wait for its own batch')
       end
       batch.members[#batch.members + 1] = item.jid
+    end
+    if batches[item.jid] then
+      reject(area, 'Job ' .. item.jid .. ' is put together with its members')
     end
   end
 end
@@ -55,7 +81,7 @@ local function grow_batches(batches) -- cold
       local own = type(values.b) == 'table' and values.b or {}
       own.n = finite(own.n, 0) + batch.count
       values.b = own
-      call('hset', job_key(jid), 'x:o', letters .. '|' .. cjson.encode(values))
+      call('hset', job_key(jid), 'x:o', join_options(letters, values))
     end
   end
 end

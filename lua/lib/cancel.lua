@@ -5,10 +5,10 @@
 -- @include "lib/ended.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
 -- @include "lib/tags.lua"
--- @include "lib/unique.lua"
 -- @include "lib/wake.lua"
 -- @include "lib/work.lua"
 
@@ -51,18 +51,10 @@ end
 -- job. Of the jobs that it waits for, all are read, or one more than a number if there is one.
 local function read_job_to_cancel(jid, most)
   local key = job_key(jid)
-  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o')
+  local job = call('hmget', key, 'state', 'queue', 'failure', 'worker', 'tags', 'x:o', 'priority')
   key = key .. '-dependencies'
   job.dependencies = most and call('srandmember', key, most + 1) or call('smembers', key)
   return job
-end
-
--- What follows when a job with options is canceled, or its life has ended.
-local function canceled_with_options(jid, stored, how) -- cold
-  job_ended(jid, stored, how)
-  if has_option(stored, 'u') then
-    hand_back(stored)
-  end
 end
 
 -- Deletes a job, unless it is complete. how is "expired" if its life has ended. count is as in
@@ -95,6 +87,9 @@ local function cancel_job(jid, job, how, count)
   call('del', key, key .. '-history', key .. '-dependencies')
   publish_tracked('canceled', jid)
   if job[6] then
-    canceled_with_options(jid, job[6], how or 'canceled')
+    job_ended(jid, job[6], how or 'canceled')
+    if has_option(job[6], 'g') and state == 'waiting' and queue then
+      leave_turns(queue, job[7])
+    end
   end
 end

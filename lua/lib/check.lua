@@ -42,7 +42,7 @@ local function whole(area, name, text)
   if amount < 0 then
     reject(area, 'Arg "' .. name .. '" is negative: ' .. text)
   end
-  return amount
+  return amount + 0 -- not -0, which is -0 as text
 end
 
 -- A name that is part of a key.

@@ -107,7 +107,9 @@ local function write_change(item, change) -- cold
     add_tags(item.jid, change.tags, 1)
     call('hset', item.key, 'tags', array(change.tags))
   end
-  write_options(item.key, change.old_options, change)
+  if change.o or change.drop then
+    write_options(item.key, call('hget', item.key, 'x:o'), change) -- others may wait for it by now
+  end
 end
 
 -- Publishes that a job goes on to its next queue. See docs/wake.md for the mark.
@@ -173,7 +175,6 @@ local function prepare_next(item) -- cold
   if change then
     item.priority, item.retries = change.priority or item.priority, change.retries or item.retries
     change.old_tags = change.tags and names_of(call('hget', item.key, 'tags'))
-    change.old_options = (change.o or change.drop) and call('hget', item.key, 'x:o')
   end
   item.part = 'work'
   if #others > 0 then

@@ -4,7 +4,9 @@
 -- last turn if that is later. A turn is a step divided by the weight.
 --
 -- x:fair:PRIORITY:QUEUE is a sorted set of tenants, each with the end of its last turn. It forgets
--- those whose turns have passed, and all of them when none of their jobs waits.
+-- those whose turns have passed, and all of them when none of their jobs waits: whoever takes the last
+-- one drops the key. Scripts of other clients do not, so it also expires some time after the last job
+-- was taken.
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -49,13 +51,23 @@ local function turn_step(priority) -- cold
   return 2 ^ (exponent - 45)
 end
 
+-- For how many seconds the turns of a queue are kept if no job is taken.
+local TURNS_KEPT = 604800
+
+local function turns_key(queue, priority) -- cold
+  return prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
+end
+
 -- Writes the end of a tenant's turn, and forgets the tenants whose turns have passed: a few of them,
 -- or all if none waits. Begins with a write that needs memory.
 local function write_turn(key, tenant, ends, waits, passed) -- cold
   try('zadd', key, ends, tenant)
   if not waits then
-    try('del', key)
-    try('zadd', key, ends, tenant)
+    if try('zcard', key) ~= 1 then
+      try('unlink', key) -- of jobs that another script has taken
+      try('zadd', key, ends, tenant)
+    end
+    try('expire', key, TURNS_KEPT)
   end
   for _, other in ipairs(passed) do
     if other ~= tenant then
@@ -73,7 +85,7 @@ local function fair_score(queue, priority, stored, known) -- cold
   if not tenant or math.abs(priority) > MAX_FAIR_PRIORITY then
     return
   end
-  local key = prefix .. 'x:fair:' .. exact(priority) .. ':' .. queue
+  local key = turns_key(queue, priority)
   local first, waits, passed = known[key], true, {}
   if not first then
     local damaged
@@ -89,6 +101,18 @@ local function fair_score(queue, priority, stored, known) -- cold
   local turn = math.min(math.max(first, last), 0.49)
   write_turn(key, tenant, exact(turn + turn_step(priority) / weight), waits, passed)
   return exact(priority - 0.5 - turn)
+end
+
+-- Called when jobs with a share have left the work of a queue, or may have.
+local function leave_turns(queue, priority) -- cold
+  priority = finite(priority, 0)
+  local first, damaged = first_turn(queue, priority)
+  local key = turns_key(queue, priority)
+  if first then
+    try('expire', key, TURNS_KEPT)
+  elseif not damaged then
+    try('unlink', key)
+  end
 end
 
 -- The score of a job with the options stored, or false, that begins to wait now; turns is as above.

@@ -95,7 +95,7 @@ local function renew_lifetimes(text) -- cold
     return text
   end
   values.put = math.floor(now)
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 
 -- Has the lifetimes of a job hold in its next queue.
@@ -142,5 +142,5 @@ local function read_lifetimes(area, text, delay) -- cold
     values[letter] = is_time and now + seconds or seconds
     values.put = is_time and math.floor(now) or values.put
   end
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end

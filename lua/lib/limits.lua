@@ -106,6 +106,13 @@ local function read_max_rate(queue, text, most) -- cold
   end
 end
 
+-- The time that a text says, or nil if there is none, or it lies in the future: the server's clock was
+-- set back since it was noted.
+local function noted_time(text) -- cold
+  local time = finite(text)
+  return time and time <= now + 1 and time or nil
+end
+
 -- When the rate allows one start more than those of this call; nil if that is now. The nth start needs
 -- the one that was rate starts before it to be long enough ago. Few of the list are read at a time.
 local function rate_opens(limit) -- cold
@@ -116,7 +123,7 @@ local function rate_opens(limit) -- cold
     limit.from = math.max(place - limit.most + 1, 0)
     limit.times = try('lrange', limit.list, limit.from, place)
   end
-  local time = finite(limit.times[place - limit.from + 1])
+  local time = noted_time(limit.times[place - limit.from + 1])
   local opens = time and time + limit.per
   return opens and opens > now and opens or nil
 end
@@ -124,7 +131,7 @@ end
 -- Whether the rate allows n starts more than those of this call.
 local function rate_allows(limit, n) -- cold
   local place = limit.rate - limit.started - n
-  local time = place >= 0 and finite(try('lrange', limit.list, place, place)[1])
+  local time = place >= 0 and noted_time(try('lrange', limit.list, place, place)[1])
   return place >= 0 and not (time and time + limit.per > now)
 end
 
@@ -222,21 +229,22 @@ local function unpark(jid, queue, score) -- cold
   return true
 end
 
--- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it.
-local function arm(jid, queue, at) -- cold
+-- Makes a parked job fall due at a time, unless it does so before. An idle worker has to wait for it,
+-- unless its queue is paused.
+local function arm(jid, queue, at, paused) -- cold
   local scheduled = queue_key(queue, 'scheduled')
   local due = finite(try('zscore', scheduled, jid))
   if due and due > at then
     try('zadd', scheduled, exact(at), jid)
-    if not is_claimed(queue, at, '') then
+    if not paused and not is_claimed(queue, at, '') then
       wake_for(queue, at - now)
     end
   end
 end
 
 -- Puts the best parked jobs of a limit back into work while it has room, and makes the next one fall
--- due when it will have. Drops those that are not parked any more, and passes over those in paused
--- queues. Returns how many it put back.
+-- due when it will have. Drops those that are not parked any more. Passes over those in paused queues,
+-- which are tried when these give jobs again. Returns how many it put back.
 local function return_parked(limit) -- cold
   local wait, returned, passed = limit_key(limit.name, 'wait'), 0, 0
   for _ = 1, MAX_RETURNED do
@@ -246,10 +254,11 @@ local function return_parked(limit) -- cold
       return returned
     end
     local queue = parked_in(jid, limit.name)
+    local opens = queue and limit_opens(limit)
     if queue and try('sismember', prefix .. 'paused_queues', queue) == 1 then
       passed = passed + 1
+      arm(jid, queue, opens or now, true)
     else
-      local opens = queue and limit_opens(limit)
       if opens then
         arm(jid, queue, opens)
         return returned
@@ -269,6 +278,30 @@ local function limit_freed(name) -- cold
   if try('exists', limit_key(name, 'wait')) == 1 then
     return_parked(read_limit(name, 1))
   end
+end
+
+-- Called when a job with limits is gone from where it was, whatever its state: another one may have
+-- the room that it had, or waited for.
+local function leave_limits(jid, stored) -- cold
+  try('hdel', job_key(jid), 'x:parked')
+  for _, name in ipairs(limits_of(stored)) do
+    try('zrem', limit_key(name, 'held'), jid)
+    try('zrem', limit_key(name, 'wait'), jid)
+    limit_freed(name)
+  end
+end
+
+-- Looks whether a scheduled job of a queue is parked by a limit that has room before it falls due: the
+-- server's clock may have been set back. Returns whether the job is due at another time by now.
+local function try_parked(jid, queue) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'time', 'x:parked')
+  local name, scheduled = parked_by(job[1], job[2], job[3]), queue_key(queue, 'scheduled')
+  if not name then
+    return false
+  end
+  local due = try('zscore', scheduled, jid)
+  limit_freed(name)
+  return try('zscore', scheduled, jid) ~= due
 end
 
 -- Takes the slots of jobs that no longer run, which are lists of jids by name of the limit, in order
@@ -294,11 +327,16 @@ local function stop_limited(jid, stored) -- cold
   free_slots(found, jids)
 end
 
--- The same for the items of a call, which have stored options if they have any.
+-- The same for the items of a call, which have stored options if they have any. One that anybody may
+-- end may have been parked.
 local function stop_all_limited(items) -- cold
   local found, jids = {}, {}
   for i = 1, #items do
     local stored = items[i].stored
+    if stored and items[i].anybody then
+      leave_limits(items[i].jid, stored)
+      stored = nil
+    end
     for _, name in ipairs(stored and has_option(stored, 'c') and limits_of(stored) or none) do
       if not jids[name] then
         jids[name], found[#found + 1] = {}, name
@@ -307,16 +345,6 @@ local function stop_all_limited(items) -- cold
     end
   end
   free_slots(found, jids)
-end
-
--- Called when a job with limits is gone from where it was, whatever its state: another one may have
--- the room that it had, or waited for.
-local function leave_limits(jid, stored) -- cold
-  for _, name in ipairs(limits_of(stored)) do
-    try('zrem', limit_key(name, 'held'), jid)
-    try('zrem', limit_key(name, 'wait'), jid)
-    limit_freed(name)
-  end
 end
 
 -- Holds those limits of a job that are named, or all if none are, for some seconds; one that is held
@@ -336,6 +364,14 @@ local function throttle(stored, named_limits, seconds) -- cold
     end
   end
   return found
+end
+
+-- Gives a parked job another place among those that wait for the same limit.
+local function move_parked(jid, parked, score) -- cold
+  local name = string.match(parked, '^%S* (.+)$')
+  if name and try('zadd', limit_key(name, 'wait'), 'XX', 'CH', score, jid) == 1 then
+    limit_freed(name)
+  end
 end
 
 -- Ends the parking of a job that falls due, or is to wait for another time. Returns the score that it

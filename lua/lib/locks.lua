@@ -9,6 +9,7 @@
 -- @include "lib/events.lua"
 -- @include "lib/expiry.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
@@ -113,12 +114,13 @@ local function put_back(queue, jid, stored) -- cold
     return false
   end
   local job, at = try('hmget', job_key(jid), 'priority', 'x:place'), now + made_last * 0.000001
-  if values.q == 'place' then
+  local turn = values.g and fair_score(queue, job[1], stored, {})
+  if values.q == 'place' and not turn then
     at = finite(job[2], now)
   else
     made_last = made_last + 1
   end
-  call('zadd', queue_key(queue, 'work'), work_score(at, job[1]), jid)
+  call('zadd', queue_key(queue, 'work'), turn or work_score(at, job[1]), jid)
   call('zrem', queue_key(queue, 'locks'), jid)
   call('hset', job_key(jid), 'state', 'waiting', 'worker', '', 'expires', '0', 'time', exact(at))
   wake_for(queue, 0)

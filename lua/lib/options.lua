@@ -7,6 +7,7 @@
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
+-- @include "lib/strict.lua"
 
 -- The options that end with the life of a job: a job that is put again after it was complete or
 -- failed has them only if that put says so.
@@ -25,6 +26,24 @@ local function split_options(text) -- cold
     return letters, values
   end
   return '', {}
+end
+
+-- These values with false for each number that is not finite, which JSON has no text for.
+local function finite_values(values) -- cold
+  local found = {}
+  for key, value in pairs(values) do
+    if type(value) == 'table' then
+      value = finite_values(value)
+    end
+    found[key] = (type(value) ~= 'number' or finite(value)) and value
+  end
+  return found
+end
+
+-- The options text with these letters and values, which another script may have damaged.
+local function join_options(letters, values) -- cold
+  local ok, body = pcall(cjson.encode, values)
+  return letters .. '|' .. (ok and body or cjson.encode(finite_values(values)))
 end
 
 -- Where a job with these options goes when it is lost, last or place; nil if it is handed out first, or
@@ -46,7 +65,7 @@ end
 local function with_value(text, letter, value) -- cold
   local letters, values = split_options(with_letter(text, letter))
   values[letter] = value
-  return letters .. '|' .. cjson.encode(values)
+  return join_options(letters, values)
 end
 
 -- The options text without such a letter; empty if no other is left.
@@ -56,13 +75,18 @@ local function without_letter(text, letter) -- cold
   return letters == '' and '' or letters .. body
 end
 
--- Checks options as a put says them. The JSON is not read if the caller has checked it.
+-- Checks options as a put says them, and returns them as they can be stored. The JSON is not read if the
+-- caller has checked it.
 local function read_options(area, text, checked) -- cold
-  local given = string.find(text, '^%a+|{.*}$')
-  if not given or not checked and split_options(text) == '' then
+  local given, letters, values = string.find(text, '^%a+|{.*}$'), nil, nil
+  if given and not checked then
+    letters, values = split_options(text)
+    given = letters ~= '' and pcall(cjson.encode, values)
+  end
+  if not given then
     reject(area, 'Arg "o" is not options: ' .. string.sub(text, 1, 200))
   end
-  return text
+  return (checked or is_strict(string.match(text, '{.*'))) and text or join_options(letters, values)
 end
 
 -- The options of an existing job after a call that gives it the options given.o and takes away
@@ -90,7 +114,7 @@ local function merge_options(old, given, ended) -- cold
   if not string.find(letters, '[st]') then
     values.put = nil -- see lib/lifetimes.lua
   end
-  return letters == '' and '' or letters .. '|' .. cjson.encode(values)
+  return letters == '' and '' or join_options(letters, values)
 end
 
 -- Writes the options of a job that had the options old.

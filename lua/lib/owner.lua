@@ -24,8 +24,8 @@ local function not_owned(area, jid, owner, state, worker, time, since)
   end
 end
 
-local function must_own(area, jid, queue, owner, state, worker)
-  local problem = not_owned(area, jid, owner, state, worker)
+local function must_own(area, jid, queue, owner, state, worker, time, since)
+  local problem = not_owned(area, jid, owner, state, worker, time, since)
   if problem then
     reject(area, problem)
   elseif not queue then

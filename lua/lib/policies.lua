@@ -11,6 +11,7 @@
 -- @include "lib/deps.lua"
 -- @include "lib/events.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/options.lua"
@@ -43,6 +44,9 @@ end
 local function fail_unasked(jid, queue, group, message, stored, ended) -- cold
   local key = job_key(jid)
   leave_queue(queue, jid)
+  if has_option(stored, 'g') then
+    leave_turns(queue, try('hget', key, 'priority'))
+  end
   for _, other in ipairs(try('smembers', key .. '-dependencies')) do
     undepend(jid, other)
   end
@@ -88,7 +92,7 @@ local function tell(jid, other, group, ended) -- cold
   end
   policy.failed = type(policy.failed) == 'table' and policy.failed or {}
   policy.failed[other] = group
-  call('hset', key, 'x:o', letters .. '|' .. cjson.encode(values))
+  call('hset', key, 'x:o', join_options(letters, values))
   adopt_history(jid, job[4])
   record(key, entry(now, '"dependency-failed"', cjson.encode({jid = other, group = group})))
   if runs then

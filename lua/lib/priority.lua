@@ -1,18 +1,41 @@
 -- The priority of a job.
 
 -- @include "lib/base.lua"
+-- @include "lib/fair.lua"
+-- @include "lib/limits.lua"
+-- @include "lib/options.lua"
 
--- Changes the priority of a job that is in a queue and has a state, and its place when it waits.
-local function set_priority(run, jid, queue, state, priority)
+-- The score that a priority gives to a job with options where it waits: its next turn, if it takes
+-- turns. job is as in set_priority.
+local function score_by_options(job, priority) -- cold
+  if has_option(job[3], 'g') and (job[2] == 'waiting' or job[4]) then
+    return fair_score(job[1], priority, job[3], {})
+  end
+end
+
+-- Moves a job with options that has got a score where it waits, beside its queue: job is as below.
+local function follow_priority(jid, job, score) -- cold
+  if job[4] then
+    move_parked(jid, job[4], score)
+  elseif has_option(job[3], 'g') and job[2] == 'waiting' then
+    leave_turns(job[1], job[5])
+  end
+end
+
+-- The fields of a job that set_priority needs.
+local PRIORITY_FIELDS = {'queue', 'state', 'x:o', 'x:parked', 'priority'}
+
+-- Changes the priority of a job with these fields, which is in a queue, and its place when it waits.
+local function set_priority(run, jid, job, priority)
+  local queue, score = job[1], job[3] and score_by_options(job, priority) or priority
   if queue ~= '' then
-    local moved = run('zadd', queue_key(queue, 'work'), 'XX', priority, jid)
+    local moved = run('zadd', queue_key(queue, 'work'), 'XX', score, jid)
     if type(moved) == 'table' then
       return moved.err
     end
   end
-  call('hset', job_key(jid), 'priority', priority)
-  if state == 'stalled' then
-    -- The grace period of its last lock: with its new score it no longer counts as timed out.
-    call('hdel', job_key(jid), 'grace')
+  try('hset', job_key(jid), 'priority', priority)
+  if job[3] then
+    follow_priority(jid, job, score)
   end
 end

@@ -49,6 +49,15 @@ local function more_fields(backoff, options) -- cold
   return more
 end
 
+-- Has a put that says again which key its job claims keep the job that this one follows.
+local function keep_followed(given, old) -- cold
+  local claim = given.claim
+  if claim and old and old.a and old.k == claim.k then
+    claim.a = old.a
+    given.o = with_value(given.o, 'u', claim)
+  end
+end
+
 -- Merges the options of an existing job with those of the put. If its life begins again, or it runs,
 -- it claims its unique key again.
 local function keep_options(item, old, state) -- cold
@@ -56,6 +65,7 @@ local function keep_options(item, old, state) -- cold
   local over = not ended and is_over(item.jid, old, 'waiting')
   if has_option(old, 'u') then
     item.claimed = old
+    keep_followed(item.given, claim_of(old))
     local again = ended or over or state == 'running'
     item.claim = again and not item.given.claim and claim_again(item.jid, old)
   end
@@ -92,6 +102,7 @@ local function read_old(item) -- cold
   item.old = {
     tags = names_of(fields[2]), queue = fields[3], state = fields[4], failure = fields[5],
     worker = fields[7], history = fields[8], grace = fields[9], ended = none,
+    priority = fields[1], stored = fields[10],
   }
   item.priority = item.priority or fields[1]
   item.tags = item.tags or item.old.tags
@@ -240,8 +251,11 @@ local function leave(item, worker) -- cold
   if old.grace then
     call('hdel', item.key, 'grace')
   end
+  local keeps_turn = item.score and item.given.share
+  if old.stored and has_option(old.stored, 'g') and old.state == 'waiting' and queue and not keeps_turn then
+    leave_turns(queue, old.priority)
+  end
   if old.limits then
-    call('hdel', item.key, 'x:parked')
     leave_limits(jid, old.limits)
   end
   if old.optionless then
@@ -579,7 +593,7 @@ local function read_rare(given, checked, delay) -- cold
     reject('Put', 'Unknown condition "' .. condition .. '"')
   end
   if given.o then
-    read_options('Put', given.o, checked)
+    given.o = read_options('Put', given.o, checked)
     if has_lifetime(given.o) then
       given.o, mortal = read_lifetimes('Put', given.o, delay), true
     end

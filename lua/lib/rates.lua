@@ -9,6 +9,9 @@
 -- How long rates are kept, in seconds: 3 days.
 local KEPT = 259200
 
+-- How long the number of the last part that a worker has sent is remembered, in seconds.
+local REMEMBERED = 1800
+
 -- How many queues and klasses a minute has. The others are counted together.
 local MAX_NAMES = 500
 

@@ -14,11 +14,13 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/json.lua"
+-- @include "lib/limits.lua"
 -- @include "lib/options.lua"
 -- @include "lib/work.lua"
 
--- The options that stay when a job is replaced: who waits for it, and for whom it waits.
-local STAYING = 'dfw'
+-- The options that stay when a job is replaced: who waits for it, for whom it waits, and that it is a
+-- batch.
+local STAYING = 'bdfw'
 
 -- Checks what a put says about replacing.
 local function read_replace(area, given) -- cold
@@ -45,7 +47,7 @@ local function set_options(item, old, first, jid) -- cold
   values.u.a = type(before.u) == 'table' and before.u.a or nil
   values.u.j, values.u.s = jid, exact(first) .. ' ' .. stamp
   item.put_as, item.first = jid, first
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end
 
 -- Sets when an item is due. If that is past, it is placed as if it had been put then.
@@ -54,15 +56,21 @@ local function set_due(item, due) -- cold
   if within and due > item.first + within then
     due = item.first + within
   end
-  item.delay = math.max(due - now, 0)
-  item.score = due < now and work_score(due, item.priority) or nil
+  item.due, item.delay = due, math.max(due - now, 0)
+  item.score = due < now and not item.given.share and work_score(due, item.priority) or nil
+end
+
+-- The score of a waiting job in work, or the one that it had there before a limit parked it.
+local function score_in_work(jid, queue, job) -- cold
+  local limit = parked_by(job.state, job.time, job.parked)
+  return call('zscore', limit and limit_key(limit, 'wait') or queue_key(queue, 'work'), jid)
 end
 
 -- When a waiting job is due, or was: of one in work, its score says so, unless the job takes its
 -- turn (lib/fair.lua). Then an item that does too, in the same place, also gets that score.
 local function due_of(item, jid, queue, job) -- cold
-  local due = finite(call('zscore', queue_key(queue, 'scheduled'), jid))
-  local score = not due and call('zscore', queue_key(queue, 'work'), jid)
+  local score = score_in_work(jid, queue, job)
+  local due = not score and finite(call('zscore', queue_key(queue, 'scheduled'), jid))
   if score then
     local at, priority = finite(score), finite(job.priority, 0)
     local due = at and (priority - at) * 10000000000 or 0
@@ -79,11 +87,12 @@ end
 local function replace_job(item, jid, held) -- cold
   local put_as, key = item.jid, job_key(jid)
   local job = call('hmget', key, 'tags', 'queue', 'state', 'worker', 'history', 'grace', 'x:o',
-    'time', 'priority', 'scheduled', 'x:undelayed')
+    'time', 'priority', 'scheduled', 'x:undelayed', 'x:parked')
   item.jid, item.key, item.replaces = jid, key, true
   item.old = {
     tags = names_of(job[1]), queue = job[2], state = job[3], worker = job[4], history = job[5],
     grace = job[6], ended = none, limits = job[7] and has_option(job[7], 'c') and job[7],
+    priority = job[9], stored = job[7],
   }
   item.tags = item.tags or none
   item.waits = call('scard', key .. '-dependencies') > 0
@@ -96,9 +105,11 @@ local function replace_job(item, jid, held) -- cold
   local due, turn = now + item.delay, false
   if item.given.replace == 'due' and job[2] then
     due, turn = due_of(item, jid, job[2],
-      {priority = job[9], scheduled = job[10], undelayed = job[11]})
+      {priority = job[9], scheduled = job[10], undelayed = job[11], state = job[3], time = job[8],
+        parked = job[12]})
   end
   set_due(item, due)
+  item.turn = turn
   item.score = turn or item.score
 end
 
@@ -108,10 +119,15 @@ local function take_over(item, earlier) -- cold
   item.old, item.others, item.waits = earlier.old, earlier.others, earlier.waits
   item.watches, item.claim, item.claimed = earlier.watches, earlier.claim, earlier.claimed
   item.tags = item.tags or none
+  item.given.batch = item.given.batch or earlier.given.batch
   set_options(item, earlier.options or earlier.given.o, earlier.first or now,
     earlier.put_as or earlier.jid)
   if item.given.replace == 'due' then
-    item.delay, item.score = earlier.delay, earlier.score
+    local stays = earlier.turn and item.given.share and item.queue == earlier.queue and
+      finite(item.priority, 0) == finite(earlier.priority, 0)
+    set_due(item, earlier.due or now + earlier.delay)
+    item.turn = stays and earlier.turn
+    item.score = item.turn or item.score
   else
     set_due(item, now + item.delay)
   end
@@ -132,6 +148,7 @@ local function follow(item, jid) -- cold
   values.f, values.u.a = {['do'] = 'run', of = {jid}}, jid
   item.depends, item.watches, item.follows = {jid}, true, true
   item.claim = item.given.claim
+  item.claim.a = jid
   letters = has_option(letters, 'f') and letters or letters .. 'f'
-  item.options = letters .. '|' .. cjson.encode(values)
+  item.options = join_options(letters, values)
 end

@@ -10,7 +10,7 @@ local SCANNED = 500
 local function scan_cursor(area, cursor) -- cold
   if cursor == '' then
     return '0'
-  elseif not string.find(cursor, '^%d+$') then
+  elseif not string.find(cursor, '^%d+$') or tonumber(cursor) >= 2 ^ 64 then
     reject(area, 'Arg "cursor" is no cursor: ' .. string.sub(cursor, 1, 200))
   end
   return cursor

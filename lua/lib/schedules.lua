@@ -3,6 +3,7 @@
 -- x:schedule:<id>, and who follows them in x:follow:<id>: by worker, "since seen digest".
 
 -- @include "lib/base.lua"
+-- @include "lib/bulk.lua"
 -- @include "lib/clock.lua"
 
 -- How long a worker counts as following a schedule after it has looked at it: three times as long as
@@ -24,6 +25,18 @@ local function read_follower(text)
   end
   local since, seen, digest = string.match(text, '^(%S+) (%S+) (%S+)$')
   return finite(since) and since, finite(seen), digest
+end
+
+-- Forgets workers that were not seen for long.
+local function drop_gone(id)
+  local followers, gone = try('hgetall', follow_key(id)), {}
+  for i = 1, #followers, 2 do
+    local _, seen = read_follower(followers[i + 1])
+    if not seen or seen <= now - FOLLOWED then
+      gone[#gone + 1] = followers[i]
+    end
+  end
+  each_slice(try, 'hdel', follow_key(id), gone)
 end
 
 -- Whether a worker follows a schedule, or one that puts what has the given digest.

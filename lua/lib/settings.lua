@@ -16,12 +16,13 @@ local DEFAULT_BACKOFF_FACTOR = 3
 -- The retries of a job that is put without the option.
 local DEFAULT_RETRIES = '5'
 
--- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. A heartbeat
--- that would end the lock at once is ignored.
+-- How long a lock lasts, in seconds: the queue's own heartbeat, or the namespace's. One of 0 or less
+-- ends the lock as it begins.
 local function lock_time(own, general)
-  local seconds = finite(own, 0)
-  if seconds <= 0 then
-    seconds = finite(general, 0)
-  end
+  return finite(own) or finite(general, DEFAULT_HEARTBEAT)
+end
+
+-- The same for the workers that keep their locks, to which a heartbeat of 0 or less is none.
+local function kept_lock_time(seconds)
   return seconds > 0 and seconds or DEFAULT_HEARTBEAT
 end

@@ -62,7 +62,7 @@ end
 -- At most bytes of a job's data. What a codec has made of it is shown whole, to be decoded.
 local function shown_data(key, bytes) -- cold
   local data = data_of(key)
-  if type(data) ~= 'string' or string.find(data, '^%s*{"x:codec"') then
+  if type(data) ~= 'string' or string.find(data, '^%s*{.*"x:codec"') then
     return data
   end
   return string.sub(data, 1, bytes)

@@ -7,6 +7,7 @@
 -- @include "lib/clock.lua"
 -- @include "lib/due.lua"
 -- @include "lib/events.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/jobs.lua"
 -- @include "lib/lifetimes.lua"
@@ -133,7 +134,7 @@ local function read_rest(jid, key, job, recorded, cap) -- cold
   local rest = try('hmget', key, 'failure', 'spawned_from_jid', 'history', 'grace')
   job[FAILURE], job[SPAWNED_FROM_JID] = rest[1], rest[2]
   adopt_before(jid, rest[3], recorded, cap)
-  if rest[4] then -- of a lock that was timed out
+  if rest[4] == NO_GRACE then -- of a lock that was timed out
     call('hdel', key, 'grace')
   end
 end
@@ -185,6 +186,9 @@ local function may_start(jid, job, ready, settings, run) -- cold
     settings.stopped, dropped = true, MAX_DROPPED
     return false
   end
+  if not run then
+    drop_slots(jid, stored, settings.most or 1) -- the job has lost its lock, and is admitted like any other
+  end
   local found, refused = admit(jid, stored, settings.most or 1)
   if refused then
     parked = parked + 1
@@ -216,7 +220,7 @@ end
 -- them if these are the same and have room for all.
 local function admit_all(jids, count, jobs, taken, settings, run) -- cold
   local before, text = parked, alike(count, jobs, taken, settings, run)
-  local found = text and admit_alike(text, count, settings.most or 1)
+  local found = text and run and admit_alike(text, count, settings.most or 1)
   if found then
     return count, found
   end
@@ -273,10 +277,22 @@ end
 local function put_aside(queue, jid, job, run) -- cold
   if not run then
     try('zrem', queue_key(queue, 'locks'), jid)
-    drop_slots(jid, job[OPTIONS])
     call('hset', job_key(jid), 'worker', '', 'expires', '0')
   end
   park(queue, jid, job.refused, job.score, job[TIME])
+end
+
+-- Forgets tenants when the first count jobs, which were taken, were the last that took turns.
+local function leave_all_turns(queue, jobs, count) -- cold
+  local left = {}
+  for i = 1, count do
+    local job = jobs[i]
+    local priority = job[OPTIONS] and has_option(job[OPTIONS], 'g') and (job[PRIORITY] or '0')
+    if priority and not left[priority] then
+      left[priority] = true
+      leave_turns(queue, priority)
+    end
+  end
 end
 
 -- Locks at most a few hundred jobs, and appends the result of show for each job to out. Drops jids
@@ -288,7 +304,7 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
   local details = '{"worker":' .. cjson.encode(worker) .. '}'
   local popped = entry(now, '"popped"', details)
   local jobs, waited, locks = sized(jids), sized(jids), {'0', NO_LIST, false, unpack(jids)}
-  local n, count, limited, common = 0, #jids, false, nil
+  local n, count, limited, fair, common = 0, #jids, false, false, nil
   for i = 1, count do
     local key = job_key(jids[i])
     local job = try('hmget', key, 'klass', 'queue', 'priority', 'retries', 'remaining', 'data',
@@ -300,8 +316,9 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
       count, settings.stopped, dropped = i - 1, true, MAX_DROPPED
       break
     end
-    if job[OPTIONS] and string.find(job[OPTIONS], '^%a*c') then
-      limited = true
+    if job[OPTIONS] and string.find(job[OPTIONS], '^%a*[cg]') then
+      limited = limited or has_option(job[OPTIONS], 'c')
+      fair = fair or has_option(job[OPTIONS], 'g')
     end
   end
   if limited then
@@ -316,6 +333,9 @@ local function lock_some(queue, jids, worker, settings, show, out, run)
       settings.stopped = true
       return
     end
+  end
+  if fair then
+    leave_all_turns(queue, jobs, count)
   end
   local put_at, put_time -- of the job before: many were put at the same time
   for i = 1, count do

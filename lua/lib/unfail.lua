@@ -5,6 +5,7 @@
 -- @include "lib/check.lua"
 -- @include "lib/clock.lua"
 -- @include "lib/failures.lua"
+-- @include "lib/fair.lua"
 -- @include "lib/history.lua"
 -- @include "lib/json.lua"
 -- @include "lib/lifetimes.lua"
@@ -29,26 +30,36 @@ local function read_failed(jid, queue)
   end
 end
 
+-- The scores of jobs that go into the work of a queue, with their jids. Those of tenants take turns,
+-- the oldest failure first, which is the last job.
+local function scores_of(queue, jobs) -- cold
+  local work, turns = {}, {}
+  for i = #jobs, 1, -1 do
+    local job = jobs[i]
+    work[#work + 1] = job.stored and has_option(job.stored, 'g')
+      and fair_score(queue, job.priority, job.stored, turns)
+      or work_score(now + (job.after or 0) * 0.000001, job.priority)
+    work[#work + 1] = job.jid
+  end
+  return work
+end
+
 -- Puts the jobs into the work of their queues, all or none. Returns the queues.
 local function add_work(jobs)
-  local queues, work = {}, {}
+  local queues, its = {}, {}
   for i = 1, #jobs do
-    local job = jobs[i]
-    local its = work[job.to]
-    if not its then
-      its = {}
-      work[job.to] = its
-      queues[#queues + 1] = job.to
+    local to = jobs[i].to
+    if not its[to] then
+      queues[#queues + 1], its[to] = to, {}
     end
-    its[#its + 1] = work_score(now + (job.after or 0) * 0.000001, job.priority)
-    its[#its + 1] = job.jid
+    table.insert(its[to], jobs[i])
   end
   for i = 2, #queues do
     call('zcard', queue_key(queues[i], 'work')) -- fails unless jobs can be added there
   end
   -- The first write is the one that may fail.
   for i = 1, #queues do
-    each_slice(call, 'zadd', queue_key(queues[i], 'work'), work[queues[i]])
+    each_slice(call, 'zadd', queue_key(queues[i], 'work'), scores_of(queues[i], its[queues[i]]))
   end
   return queues
 end

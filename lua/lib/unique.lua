@@ -5,7 +5,9 @@
 --
 -- A claim is the text "END JID" in x:unique:KEY. Except for the mode for, END is 0, and the job
 -- decides whether the claim holds: one that another script has ended, or that has another key by
--- now, holds nothing.
+-- now, holds nothing. Then the key belongs to the job that it was put to follow, if that still holds
+-- it: the value a of u, or, if another script has deleted the job, the text in x:before:KEY, which is
+-- kept for a week.
 
 -- @include "lib/base.lua"
 -- @include "lib/check.lua"
@@ -13,8 +15,15 @@
 -- @include "lib/lifetimes.lua"
 -- @include "lib/options.lua"
 
+-- For how many seconds it is known which job another one follows.
+local BEFORE_FOR = '604800'
+
 local function unique_key(name) -- cold
   return prefix .. 'x:unique:' .. name
+end
+
+local function before_key(name) -- cold
+  return prefix .. 'x:before:' .. name
 end
 
 -- What a job with the options text claims, or nil.
@@ -51,21 +60,46 @@ local function claim_on(name, state, stored) -- cold
   return claim
 end
 
+-- A job, its state and what it claims, if it has the key; else nil, its state and its options.
+local function kept_by(name, jid) -- cold
+  local job = try('hmget', job_key(jid), 'state', 'x:o')
+  local claim = claim_on(name, job[1], job[2])
+  if claim and not is_over(jid, job[2], job[1]) then
+    return jid, job[1], claim
+  end
+  return nil, job[1], job[2]
+end
+
+-- The same of the job that one with these options, which does not have the key any more, was put to
+-- follow.
+local function kept_before(name, stored) -- cold
+  local claim = claim_of(stored)
+  local other
+  if claim and claim.k == name then
+    other = claim.a
+  else
+    other = try('get', before_key(name))
+  end
+  if type(other) == 'string' then
+    local jid, state, theirs = kept_by(name, other)
+    return jid and theirs.m ~= 'for' and jid or nil, state, theirs
+  end
+end
+
 -- The job that holds a key, its state, which is empty if the job is gone, and what it claims,
 -- unless it holds the key for some time. Nil if the key is free.
 local function holder_of(name) -- cold
   local ends, jid = stored_claim(name)
   if not jid then
     return
+  elseif ends ~= '0' then
+    return finite(ends, 0) > now and jid or nil, try('hmget', job_key(jid), 'state')[1] or ''
   end
-  local job = try('hmget', job_key(jid), 'state', 'x:o')
-  if ends ~= '0' then
-    return finite(ends, 0) > now and jid or nil, job[1] or ''
+  local holder, state, claim = kept_by(name, jid)
+  if holder then
+    return holder, state, claim
   end
-  local claim = claim_on(name, job[1], job[2])
-  if claim and not is_over(jid, job[2], job[1]) then
-    return jid, job[1], claim
-  end
+  return kept_before(name, claim)
 end
 
 local function write_claim(jid, claim) -- cold
@@ -76,32 +110,28 @@ local function write_claim(jid, claim) -- cold
   else
     call('set', key, '0 ' .. jid)
   end
+  if claim.a then
+    call('set', before_key(claim.k), claim.a, 'EX', BEFORE_FOR)
+  end
 end
 
--- Gives up the key of a job with these options, if it is still the job's. A claim for some time
--- goes on when the job has ended, unless it was canceled.
+-- Gives up the key of a job with these options, if it is still the job's: to the job that it was to
+-- follow, if that has not ended. A claim for some time goes on when the job has ended, unless it was
+-- canceled.
 local function release_claim(jid, stored, state) -- cold
   local claim = claim_of(stored)
   if not claim then
     return
   end
   local ends, holder = stored_claim(claim.k)
-  if holder == jid and (ends == '0' or state == 'canceled') then
-    call('del', unique_key(claim.k))
-  end
-end
-
--- Gives the key of a canceled job with these options back to the job that it was to follow.
-local function hand_back(stored) -- cold
-  local claim = claim_of(stored)
-  local other = claim and claim.a
-  if type(other) ~= 'string' or stored_claim(claim.k) then
+  if holder ~= jid or ends ~= '0' and state ~= 'canceled' then
     return
   end
-  local job = try('hmget', job_key(other), 'state', 'x:o')
-  local theirs = claim_on(claim.k, job[1], job[2])
-  if theirs and theirs.m ~= 'for' then
+  local other, _, theirs = kept_before(claim.k, stored)
+  if other then
     write_claim(other, theirs)
+  else
+    call('del', unique_key(claim.k), before_key(claim.k))
   end
 end
 

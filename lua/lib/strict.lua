@@ -1,0 +1,35 @@
+-- JSON that every parser reads: cjson reads more than that.
+
+-- @include "lib/check.lua"
+
+-- Whether a strict parser accepts what cjson accepted: cjson allows control characters in
+-- strings, and numbers such as nan, 0x10 and 1.
+local function is_strict(text) -- cold
+  if string.find(text, '%c') then
+    return false
+  end
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"]*"', '')
+  for word in string.gmatch(bare, '[%w%.%+%-]+') do
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' then
+      local digits = string.gsub(string.gsub(word, '[eE][%+%-]?%d+$', ''), '%.%d+$', '')
+      if digits ~= '0' and digits ~= '-0' and not string.find(digits, '^%-?[1-9]%d*$') then
+        return false
+      end
+    end
+  end
+  return true
+end
+
+-- The JSON of an argument as strict parsers accept it. What JSON can't hold, such as a number that is
+-- not finite, is refused.
+local function strict_json(area, name, text) -- cold
+  local value = json(area, name, text)
+  if is_strict(text) then
+    return text
+  end
+  local ok, again = pcall(cjson.encode, value)
+  if not ok or not again then
+    reject(area, 'Arg "' .. name .. '" missing or not JSON: ' .. string.sub(text, 1, 200))
+  end
+  return again
+end
