@@ -35,6 +35,8 @@ const openBatch = "x:open"
 // that failed in its FailedDependencies; with [OnFailureWait], the default, it runs when all are
 // complete, perhaps after some were unfailed; with [OnFailureFail], it fails with the first one.
 //
+// With [ErrNotReplicated], the callback was put, and NewBatch returns the batch along with the error.
+//
 // A batch that is never committed stays, with its callback in the state [StateDepends].
 func (c *Client) NewBatch(
 	ctx context.Context, queue, klass string, data any, options ...PutOption,
@@ -43,10 +45,17 @@ func (c *Client) NewBatch(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.put(ctx, p); err != nil {
+	_, err = c.put(ctx, p)
+	return c.Batch(p.options.jid).ifPut(err)
+}
+
+// ifPut returns the batch if its callback was put, even if too few replicas have it, and the error
+// of that.
+func (b *Batch) ifPut(err error) (*Batch, error) {
+	if err != nil && (!errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrExists)) {
 		return nil, err
 	}
-	return c.Batch(p.options.jid), nil
+	return b, err
 }
 
 // newBatchPut checks and encodes the callback of a batch.
@@ -205,13 +214,13 @@ func (b *Batch) pending(ctx context.Context) ([]string, error) {
 
 // A batchReply is what the script batch.status returns.
 type batchReply struct {
-	State   wire.Text            `json:"state"`
-	Open    bool                 `json:"open"`
-	Total   wire.Number          `json:"total"`
-	Pending wire.Number          `json:"pending"`
-	Failed  map[string]string    `json:"failed"`
-	JIDs    wire.List[wire.Text] `json:"jids"`
-	Cursor  wire.Text            `json:"cursor"`
+	State   wire.Text           `json:"state"`
+	Open    bool                `json:"open"`
+	Total   wire.Number         `json:"total"`
+	Pending wire.Number         `json:"pending"`
+	Failed  map[string]string   `json:"failed"`
+	JIDs    wire.List[wire.Raw] `json:"jids"`
+	Cursor  wire.Text           `json:"cursor"`
 }
 
 // read reads the batch, and with a cursor some of its pending members.
@@ -260,10 +269,8 @@ func (s *Shards) NewBatch(
 		return nil, invalid("put", p.options.jid, "Unique can't be used with a batch of shards")
 	}
 	b := s.Batch(queue, p.options.jid)
-	if _, err := b.client.put(ctx, p); err != nil {
-		return nil, err
-	}
-	return b, nil
+	_, err = b.client.put(ctx, p)
+	return b.ifPut(err)
 }
 
 // Batch returns the batch with this id, whose callback was put into this queue.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 )
 
@@ -89,26 +90,27 @@ type envelope struct {
 	Bytes []byte `json:"b"`
 }
 
-// openEnvelope returns the envelope that data is, or nil.
+// openEnvelope returns the envelope that data is, or nil. Other clients that save an envelope write
+// its members in any order, and with white space.
 func openEnvelope(data string) *envelope {
-	if !strings.HasPrefix(data, `{"x:codec"`) {
+	if !strings.Contains(data, `"x:codec"`) || !strings.HasPrefix(strings.TrimSpace(data), "{") {
 		return nil
 	}
 	var e envelope
-	if json.Unmarshal([]byte(data), &e) != nil {
+	if json.Unmarshal([]byte(data), &e) != nil || e.Codec == "" {
 		return nil
 	}
 	return &e
 }
 
 // encode returns the form in which the client stores data, which is the data or the result of a
-// job. An envelope, which could not be decoded, is stored as it is.
+// job. An envelope, which could not be decoded, is stored as it is, and so is what is no JSON.
 func (c *Client) encode(op, jid, klass, what, data string) (string, error) {
 	if c.maxData != noLimit && len(data) > c.maxData {
 		return "", invalid(op, jid, "the %s has %d bytes of JSON, which is more than %d (WithMaxData)",
 			what, len(data), c.maxData)
 	}
-	if len(c.codecs) == 0 || openEnvelope(data) != nil {
+	if len(c.codecs) == 0 || openEnvelope(data) != nil || !json.Valid([]byte(data)) {
 		return data, nil
 	}
 	codec := c.codecs[0]
@@ -179,4 +181,5 @@ func (c *Client) decode(jid, what, stored string) (json.RawMessage, error) {
 // decodeData decodes the data of a job that was read from the server.
 func (j *Job) decodeData() {
 	j.Data, j.undecoded = j.client.decode(j.JID, "data", string(j.Data))
+	j.dataSum = maphash.Bytes(dataSeed, j.Data)
 }

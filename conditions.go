@@ -1,6 +1,7 @@
 package qless
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,9 @@ import (
 // overwrites the job and puts it again, even while it runs.
 //
 // A put that is refused changes nothing, and its error is [ErrExists], with the jid of the job that
-// is there. The server decides, so of several puts at once exactly one puts the job.
+// is there. The server decides, so of several puts at once exactly one puts the job. If the client
+// has [WithReplicas], and too few have confirmed that the job is there, the error is
+// [ErrNotReplicated] as well.
 type ConflictOption struct{ condition condition }
 
 // A condition is the argument that stands for a ConflictOption.
@@ -74,7 +77,8 @@ func (f foundJob) replaced() bool { return f.state == "replaced" }
 // answer returns what the put returns, if err is what is wrong with puts that are not refused.
 func (f foundJob) answer(err error) (string, error) {
 	if !f.replaced() {
-		return f.jid, f.exists("put")
+		refused := f.exists("put")
+		return f.jid, refused.unconfirmed(err)
 	}
 	return f.jid, putError(f.jid, err)
 }
@@ -83,6 +87,16 @@ func (f foundJob) answer(err error) (string, error) {
 func (p *put) found(f foundJob) foundJob {
 	f.holds = f.jid != p.options.jid
 	return f
+}
+
+// unconfirmed returns the error of a put that was refused, where err is what is wrong otherwise. If
+// the replicas have not confirmed that the job is there, it is both.
+func (e *Error) unconfirmed(err error) *Error {
+	if errors.Is(err, ErrNotReplicated) {
+		e.Err = err
+		e.Message += ", but too few replicas have confirmed it"
+	}
+	return e
 }
 
 // exists returns the error of a put that was refused.
@@ -133,12 +147,18 @@ func foundByMany(reply any) ([]foundJob, error) {
 // maxListed is how many jobs a message lists.
 const maxListed = 10
 
-// existError returns the error of a PutMany some of whose jobs were there, or nil if none were.
-func existError(found []foundJob) error {
-	switch len(found) {
-	case 0:
-		return nil
-	case 1:
+// manyError returns the error of a PutMany, where err is nil or what is wrong with the jobs that
+// were put, and those found were there.
+func manyError(found []foundJob, err error) error {
+	if len(found) == 0 || err != nil && !errors.Is(err, ErrNotReplicated) {
+		return err
+	}
+	return existError(found).unconfirmed(err)
+}
+
+// existError returns the error of a PutMany some of whose jobs were there.
+func existError(found []foundJob) *Error {
+	if len(found) == 1 {
 		err := found[0].exists("put")
 		err.Message = fmt.Sprintf("jobs[%d]: %s", found[0].at, err.Message)
 		err.Indices = []int{found[0].at}

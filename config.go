@@ -231,7 +231,8 @@ func (q *Queue) SetHeartbeat(ctx context.Context, d time.Duration) error {
 }
 
 // Heartbeat returns how long locks of the queue's jobs last: the queue's own setting, or the
-// namespace's.
+// namespace's. Another client may have set 0 or less, which ends a lock as it begins. A [Worker] and
+// [Client.Receive] then keep their locks for 60 s each.
 func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
 	if err := q.check("config.get"); err != nil {
 		return 0, err
@@ -240,10 +241,10 @@ func (q *Queue) Heartbeat(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	own, general := wire.AsNumber(all[q.name+suffixHeartbeat]), wire.AsNumber(all[ConfigHeartbeat])
-	for _, seconds := range []wire.Number{own, general} {
-		if seconds > 0 { // otherwise it is ignored, as in the scripts
-			return seconds.Duration(), nil
+	for _, name := range []string{q.name + suffixHeartbeat, ConfigHeartbeat} {
+		seconds, err := strconv.ParseFloat(all[name], 64)
+		if err == nil && seconds-seconds == 0 { // otherwise it is ignored, as in the scripts
+			return wire.Number(seconds).Duration(), nil
 		}
 	}
 	return wire.AsNumber(settings[ConfigHeartbeat].defaultValue).Duration(), nil

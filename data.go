@@ -1,7 +1,9 @@
 package qless
 
 import (
+	"bytes"
 	"encoding/json"
+	"hash/maphash"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -18,6 +20,8 @@ func encodeJSON(op, jid, what string, value any, empty string) (string, error) {
 	var raw []byte
 	switch v := value.(type) {
 	case nil:
+	case storedData:
+		return string(v), nil
 	case json.RawMessage:
 		if v != nil && !json.Valid(v) {
 			return "", invalid(op, jid, "the %s is not JSON: %.100q", what, v)
@@ -51,6 +55,40 @@ func unmarshal(jid string, raw json.RawMessage, v any) error {
 		return &Error{Op: "unmarshal", Code: CodeInvalid, JID: jid, Message: err.Error(), Err: err}
 	}
 	return nil
+}
+
+// storedData is data that was read from the server. It may be no JSON to Go: Lua takes NaN, 0x10
+// and control characters in strings, and so other clients may put them. Such data is stored again
+// as it is.
+type storedData json.RawMessage
+
+// dataSeed is the seed of the sums by which a job knows whether its data is as it was read.
+var dataSeed = maphash.MakeSeed()
+
+// stored returns the job's data as a put takes it.
+func (j *Job) stored() any {
+	if j.dataSum == maphash.Bytes(dataSeed, j.Data) {
+		return storedData(j.Data)
+	}
+	return j.Data
+}
+
+// shownJSON returns data as [json.Marshal] takes it: as it is, or as a string if it is no JSON.
+func shownJSON(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 || json.Valid(data) {
+		return data
+	}
+	quoted, _ := json.Marshal(string(data))
+	return quoted
+}
+
+// marshalFields returns a value as JSON that leaves it to the caller to escape HTML.
+func marshalFields(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return text.Bytes(), err
 }
 
 // maxDepth is the deepest nesting of JSON that Lua can decode.

@@ -10,24 +10,24 @@ import (
 )
 
 type jobReply struct {
-	JID          wire.Text               `json:"jid"`
-	Klass        wire.Text               `json:"klass"`
+	JID          wire.Raw                `json:"jid"`
+	Klass        wire.Raw                `json:"klass"`
 	State        wire.Text               `json:"state"`
-	Queue        wire.Text               `json:"queue"`
-	Worker       wire.Text               `json:"worker"`
+	Queue        wire.Raw                `json:"queue"`
+	Worker       wire.Raw                `json:"worker"`
 	Tracked      bool                    `json:"tracked"`
 	Priority     wire.Number             `json:"priority"`
 	Expires      wire.Number             `json:"expires"`
 	Retries      wire.Number             `json:"retries"`
 	Remaining    wire.Number             `json:"remaining"`
-	Data         wire.Text               `json:"data"`
+	Data         wire.Raw                `json:"data"`
 	Tags         wire.List[wire.Text]    `json:"tags"`
 	History      wire.List[historyReply] `json:"history"`
 	Failure      *failureReply           `json:"failure"`
-	Dependents   wire.List[wire.Text]    `json:"dependents"`
-	Dependencies wire.List[wire.Text]    `json:"dependencies"`
+	Dependents   wire.List[wire.Raw]     `json:"dependents"`
+	Dependencies wire.List[wire.Raw]     `json:"dependencies"`
 	LeftOut      wire.List[wire.Text]    `json:"left_out"` // which of the two are too many
-	SpawnedFrom  wire.Text               `json:"spawned_from_jid"`
+	SpawnedFrom  wire.Raw                `json:"spawned_from_jid"`
 	PutAt        wire.Number             `json:"put_at"` // only from a pop, like PoppedAt
 	PoppedAt     wire.Text               `json:"popped_at"`
 	Options      jobOptions              `json:"x"`
@@ -209,7 +209,7 @@ func besides(reply any) (text any, rest string, large []any) {
 // take takes the job's data if it is beside the JSON.
 func (r *jobReply) take(large []any) {
 	if i := r.Beside.Int(); i > 0 && i <= len(large) {
-		r.Data = wire.Text(wire.AsString(large[i-1]))
+		r.Data = wire.Raw(wire.AsString(large[i-1]))
 	}
 }
 

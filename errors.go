@@ -87,7 +87,8 @@ var (
 	ErrNotFound error = &Error{Code: CodeNotFound, Message: "no such job"}
 
 	// ErrNotReplicated means that a job was put, but too few replicas are known to have it: if the
-	// master is lost, the job may be lost too. See [WithReplicas].
+	// master is lost, the job may be lost too. An error that is [ErrExists] as well says this of a
+	// job that was there already. See [WithReplicas].
 	ErrNotReplicated error = &Error{
 		Code: CodeNotReplicated, Message: "too few replicas have it",
 	}

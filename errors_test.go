@@ -46,7 +46,7 @@ func TestScriptErrorsByTheirText(t *testing.T) {
 		"Complete(): Job j is not currently running: waiting":                                                 qless.CodeNotRunning,
 		"Heartbeat(): Job j not currently running: waiting":                                                   qless.CodeNotRunning,
 		"Timeout(): Job j not running":                                                                        qless.CodeNotRunning,
-		"Timeout(): Job j not running: it does not exist":                                                     qless.CodeNotFound,
+		"Timeout(): Job j does not exist":                                                                     qless.CodeNotFound,
 		"Complete(): Job j has been handed out to another worker: w2":                                         qless.CodeLockLost,
 		"Fail(): Job j running with another worker: w2":                                                       qless.CodeLockLost,
 		"Heartbeat(): Job j given out to another worker: w2":                                                  qless.CodeLockLost,

@@ -85,7 +85,7 @@ type failuresReply struct {
 		First   wire.Number `json:"first"`
 		Last    wire.Number `json:"last"`
 		Message wire.Text   `json:"message"`
-		JID     wire.Text   `json:"jid"`
+		JID     wire.Raw    `json:"jid"`
 	}] `json:"klasses"`
 }
 

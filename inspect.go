@@ -262,7 +262,7 @@ func restOf(op, rest string) ([]string, error) {
 	if rest == "" {
 		return nil, nil
 	}
-	jids, err := decode[wire.List[wire.Text]](op, rest)
+	jids, err := decode[wire.List[wire.Raw]](op, rest)
 	return wire.Strings(jids), err
 }
 

@@ -52,7 +52,8 @@ type Job struct {
 	BatchSize *int `json:"batch_size,omitempty"`
 
 	// Data is the job's data as JSON, byte for byte as it was put. A change made here is saved by
-	// Complete, Next, Fail, Retry, Release, Heartbeat and Move.
+	// Complete, Next, Fail, Retry, Release, Heartbeat and Move. Clients of other languages may put
+	// what is no JSON to Go, such as NaN: it is kept as it is, and a string in the JSON of a Job.
 	Data json.RawMessage `json:"data,omitempty"`
 
 	// Dependencies are the jids of the jobs that this one waits for, in no particular order.
@@ -187,7 +188,15 @@ type Job struct {
 	result string    // what SetResult set, as JSON; empty if nothing
 
 	undecoded error    // why Data is still in its envelope; nil if it is not
+	dataSum   uint64   // of the data that was read
 	leftOut   []string // the relations that are still to be read
+}
+
+// MarshalJSON writes Data that is no JSON as a string.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type fields Job
+	j.Data = shownJSON(j.Data)
+	return marshalFields(fields(j))
 }
 
 // A hold is the state of a run that its worker and its handler share.
@@ -311,7 +320,7 @@ func (j *Job) SetData(data any) error {
 
 // data returns the data to save, as the server stores it.
 func (j *Job) data(op string) (string, error) {
-	data, err := encodeData(op, j.JID, j.Data)
+	data, err := encodeData(op, j.JID, j.stored())
 	if err != nil {
 		return "", err
 	}
@@ -363,6 +372,9 @@ func (j *Job) complete(ctx context.Context, outcome Outcome, next ...any) error 
 	if j.result != "" {
 		args = append(args, "result", j.result)
 	}
+	if j.since != "" {
+		args = append(args, "since", j.since)
+	}
 	_, err = j.finish(ctx, "complete", outcome, args)
 	return err
 }
@@ -396,7 +408,7 @@ func (j *Job) Fail(ctx context.Context, group, message string) error {
 		return err
 	}
 	outcome := Outcome{Action: ActionFail, Group: group, Err: errors.New(message)}
-	args := j.withResult(j.JID, j.client.worker, group, validText(message), data)
+	args := []any{j.JID, j.client.worker, group, validText(message), data, j.result, j.since}
 	_, err = j.finish(ctx, "fail", outcome, args)
 	return err
 }
@@ -464,7 +476,7 @@ func (j *Job) Heartbeat(ctx context.Context) (expires time.Time, err error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	reply, err := j.client.run(ctx, "heartbeat", j.JID, j.JID, j.client.worker, data)
+	reply, err := j.client.run(ctx, "heartbeat", j.JID, j.JID, j.client.worker, data, j.since)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -507,7 +519,7 @@ func (j *Job) Move(ctx context.Context, queue string, options ...PutOption) erro
 	if err := j.held("requeue"); err != nil {
 		return err
 	}
-	p, err := newPut(queue, j.Klass, j.Data, append([]PutOption{givenJID(j.JID)}, options...))
+	p, err := newPut(queue, j.Klass, j.stored(), append([]PutOption{givenJID(j.JID)}, options...))
 	if err != nil {
 		return err
 	}
@@ -628,16 +640,16 @@ func (j *Job) SetPriority(ctx context.Context, priority int) error {
 
 // Track starts tracking the job: its events are published, and [Client.Tracked] lists it. A job that
 // is gone is listed until a call of Track, or of [Client.Sweep], comes across it.
-func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track", "tidy") }
+func (j *Job) Track(ctx context.Context) error { return j.track(ctx, "track") }
 
-// Untrack stops tracking the job.
+// Untrack stops tracking the job, which may be gone.
 func (j *Job) Untrack(ctx context.Context) error { return j.track(ctx, "untrack") }
 
-func (j *Job) track(ctx context.Context, action string, more ...string) error {
+func (j *Job) track(ctx context.Context, action string) error {
 	if err := j.usable("track"); err != nil {
 		return err
 	}
-	_, err := j.client.run(ctx, "track", j.JID, anys([]any{action, j.JID}, more...)...)
+	_, err := j.client.run(ctx, "track", j.JID, action, j.JID, "tidy")
 	return err
 }
 

@@ -26,7 +26,8 @@ type jobOptions struct {
 	// Times, or in a put seconds from then.
 	StartBy *wire.Number `json:"s,omitempty"`
 	TTL     *wire.Number `json:"t,omitempty"`
-	AsTimes string       `json:"a,omitempty"` // the letters of those that a put says as times
+	AsTimes string       `json:"a,omitempty"`   // the letters of those that a put says as times
+	PutAt   *wire.Number `json:"put,omitempty"` // when they were put; written by the server only
 
 	// In seconds.
 	KeepFor       *wire.Number `json:"k,omitempty"`
@@ -99,10 +100,8 @@ func (o *jobOptions) UnmarshalJSON(raw []byte) error {
 
 // parseJobOptions reads what text returned.
 func parseJobOptions(text string) jobOptions {
-	var o jobOptions
-	if _, raw, found := strings.Cut(text, "|"); found {
-		_ = o.UnmarshalJSON([]byte(raw)) // never fails
-	}
+	_, raw, _ := strings.Cut(text, "|")
+	o, _ := wire.DecodeJSON[jobOptions](raw) // none if they are damaged
 	return o
 }
 
@@ -125,6 +124,7 @@ func (o *jobOptions) apply(j *Job) {
 		j.OnFailure = o.Policy.Do
 		j.Parents, j.FailedDependencies = o.Policy.Of, o.Policy.failures()
 	}
+	o.dropPast(j.History)
 	o.applyLifetimes(j)
 	j.Until = o.until(j)
 }

@@ -134,6 +134,20 @@ func (c *callOptions) storeLifetimes(o *jobOptions) {
 	}
 }
 
+// dropPast forgets StartBy and TTL if the history shows a later put than theirs: that of a script which
+// knows nothing of them.
+func (o *jobOptions) dropPast(history []HistoryEntry) {
+	for _, entry := range slices.Backward(history) {
+		if entry.What != "put" {
+			continue
+		}
+		if o.PutAt != nil && entry.When.Unix() > o.PutAt.Time().Unix() {
+			o.StartBy, o.TTL = nil, nil
+		}
+		return
+	}
+}
+
 // applyLifetimes sets the fields of a job that show its lifetimes.
 func (o *jobOptions) applyLifetimes(j *Job) {
 	j.StartBy, j.GoneBy = timeOf(o.StartBy), timeOf(o.TTL)

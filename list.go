@@ -267,7 +267,7 @@ func (c *Client) summaryPage(
 
 // A summaryOfJob is a job as the commands list and find show it.
 type summaryOfJob struct {
-	JID       wire.Text            `json:"jid"`
+	JID       wire.Raw             `json:"jid"`
 	Klass     wire.Text            `json:"klass"`
 	Queue     wire.Text            `json:"queue"`
 	State     wire.Text            `json:"state"`

@@ -228,10 +228,7 @@ func (c *Client) prepareAndPut(
 		return nil, err
 	}
 	jids, found, err := c.putAll(ctx, puts)
-	if err == nil {
-		err = existError(found)
-	}
-	return jids, err
+	return jids, manyError(found, err)
 }
 
 // newPuts checks and encodes the jobs of a PutMany.

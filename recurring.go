@@ -50,10 +50,11 @@ type RecurringJob struct {
 	client *Client
 }
 
-// MarshalJSON writes the interval as a number of seconds.
+// MarshalJSON writes the interval as a number of seconds, and Data that is no JSON as a string.
 func (r RecurringJob) MarshalJSON() ([]byte, error) {
 	type fields RecurringJob
-	return json.Marshal(struct {
+	r.Data = shownJSON(r.Data)
+	return marshalFields(struct {
 		fields
 		Interval float64 `json:"interval"`
 	}{fields(r), secondsOf(r.Interval)})

@@ -12,7 +12,12 @@ import (
 
 // WithReplicas makes calls that put a job (Put, PutMany, Recur) wait until count replicas have it
 // too, so that it outlives the loss of the master. If fewer have confirmed it by the timeout, the
-// job is put all the same, and the error is [ErrNotReplicated].
+// job is put all the same, and the error is [ErrNotReplicated]. A put that is refused, because the
+// job is there, waits in the same way: so one that is tried again with [IfAbsent] says when it is
+// safe.
+//
+// Let count be the number of all replicas: with fewer, the one that becomes the master may be one
+// without the job.
 //
 // It uses the command WAIT. Each such call takes one more round trip, from the master to its
 // replicas; [Queue.PutMany] waits once for each script.

@@ -178,6 +178,7 @@ func (c *Client) toResult(r *endReply, jid string) Result {
 	result := Result{State: State(r.State), jid: jid}
 	if r.Result != nil {
 		result.Data, result.undecoded = c.decode(jid, "result", string(*r.Result))
+		result.Data = shownJSON(result.Data)
 	}
 	var failure failureReply
 	if json.Unmarshal([]byte(r.Failure), &failure) == nil { // a damaged one counts as none

@@ -121,6 +121,7 @@ func (c *Client) Schedule(ctx context.Context, id string) (*ScheduleInfo, error)
 	info := item.info(now)
 	if data := item.field(fieldData); data != "" {
 		info.Data, _ = c.decode("", "data", data) // what can't be decoded stays as it is
+		info.Data = shownJSON(info.Data)
 	}
 	return &info, nil
 }

@@ -98,19 +98,18 @@ func (s *Shards) Queue(name string) *ShardedQueue {
 }
 
 // Job returns a job, whichever shard has it, or [ErrNotFound]. It asks all shards, because a job
-// that was put before a shard was added, or into another queue, is not in the shard of its key.
+// that was put before a shard was added, or into another queue, is not in the shard of its key. The
+// first that has it answers for all, so that a shard that is silent delays only what is nowhere
+// else.
 func (s *Shards) Job(ctx context.Context, jid string) (*Job, error) {
 	if err := checkName("get", "jid", jid); err != nil {
 		return nil, err
 	}
-	found, err := s.jobs(ctx, s.clients, jid)
-	if len(found) > 0 {
-		return found[0], nil
-	}
-	if err == nil {
+	found, err := s.anyOf(ctx, s.clients, jid)
+	if found == nil && err == nil {
 		err = noSuchJob("get", jid)
 	}
-	return nil, err
+	return found, err
 }
 
 // Result returns how a job has ended, whichever shard has it, as [Client.Result] does. Like
@@ -160,31 +159,32 @@ func (s *Shards) result(ctx context.Context, op, jid string) (shardResult, error
 	if err := checkJobName(op, jid); err != nil {
 		return shardResult{}, err
 	}
-	answers, err := ask(s.clients, func(c *Client) (shardResult, error) {
-		result, err := c.Result(ctx, jid)
-		switch {
-		case err == nil || errors.Is(err, ErrUnfinished):
-			return shardResult{c, result, err}, nil
-		case errors.Is(err, ErrNotFound):
-			return shardResult{}, nil
-		}
-		return shardResult{}, err
-	})
-	for _, answer := range answers {
-		if answer.shard != nil {
-			return answer, nil
-		}
-	}
-	if err == nil {
+	found, known, err := askFirst(ctx, s.clients,
+		func(ctx context.Context, c *Client) (shardResult, bool, error) {
+			result, err := c.Result(ctx, jid)
+			if err == nil || errors.Is(err, ErrUnfinished) {
+				return shardResult{c, result, err}, true, nil
+			} else if errors.Is(err, ErrNotFound) {
+				err = nil
+			}
+			return shardResult{}, false, err
+		})
+	if !known && err == nil {
 		err = noSuchJob(op, jid)
 	}
-	return shardResult{}, err
+	return found, err
 }
 
-// jobs returns the jobs that exist in some shards.
-func (s *Shards) jobs(ctx context.Context, in []*Client, jids ...string) ([]*Job, error) {
-	found, err := ask(in, func(c *Client) ([]*Job, error) { return c.Jobs(ctx, jids...) })
-	return slices.Concat(found...), err
+// anyOf returns one of the jobs, from the first of some shards that has any, or nil.
+func (s *Shards) anyOf(ctx context.Context, in []*Client, jids ...string) (*Job, error) {
+	job, _, err := askFirst(ctx, in, func(ctx context.Context, c *Client) (*Job, bool, error) {
+		found, err := c.Jobs(ctx, jids...)
+		if len(found) == 0 {
+			return nil, false, err
+		}
+		return found[0], true, nil
+	})
+	return job, err
 }
 
 // Queues returns the counts of every queue, over all shards, by name.
@@ -249,6 +249,47 @@ func ask[T, A any](several []T, question func(one T) (A, error)) ([]A, error) {
 	return answers, nil
 }
 
+// askFirst calls question for each element of several concurrently, and returns the first answer
+// whose element has known. The context of the others ends, and nobody waits for them. If none has
+// known, it returns the first error, in the order of the elements. Panics are as in ask.
+func askFirst[T, A any](
+	ctx context.Context, several []T,
+	question func(ctx context.Context, one T) (answer A, known bool, err error),
+) (first A, known bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type reply struct {
+		at     int
+		answer A
+		known  bool
+		err    error
+		panic  any
+	}
+	replies := make(chan reply, len(several))
+	for i, one := range several {
+		go func() {
+			r := reply{at: i}
+			defer func() {
+				r.panic = recover()
+				replies <- r
+			}()
+			r.answer, r.known, r.err = question(ctx, one)
+		}()
+	}
+	errs := make([]error, len(several))
+	for range several {
+		switch r := <-replies; {
+		case r.panic != nil:
+			panic(r.panic)
+		case r.known:
+			return r.answer, true, nil
+		default:
+			errs[r.at] = r.err
+		}
+	}
+	return first, false, cmp.Or(errs...)
+}
+
 // each calls do for each element of several concurrently, and returns the first error in their
 // order.
 func each[T any](several []T, do func(one T) error) error {
@@ -299,11 +340,11 @@ func (s *Shards) checkDepends(ctx context.Context, shard *Client, p *put) error 
 		return nil
 	}
 	others := slices.DeleteFunc(s.Clients(), func(c *Client) bool { return c == shard })
-	found, err := s.jobs(ctx, others, p.options.depends...)
-	if len(found) == 0 {
+	found, err := s.anyOf(ctx, others, p.options.depends...)
+	if found == nil {
 		return err
 	}
-	return wrongShard(p.options.jid, found[0].JID, found[0].client)
+	return wrongShard(p.options.jid, found.JID, found.client)
 }
 
 func wrongShard(jid, other string, at *Client) error {
@@ -335,7 +376,7 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 			return nil
 		}
 		put, found, err := c.putAll(calls[c].ctx, parts[c])
-		calls[c].end(cmp.Or(err, existError(found)))
+		calls[c].end(manyError(found, err))
 		mu.Lock()
 		defer mu.Unlock()
 		for i, jid := range put {
@@ -344,11 +385,8 @@ func (q *ShardedQueue) PutMany(ctx context.Context, jobs []JobSpec) ([]string, e
 		existing = append(existing, found...)
 		return err
 	})
-	if err == nil {
-		slices.SortFunc(existing, func(a, b foundJob) int { return a.at - b.at })
-		err = existError(existing)
-	}
-	return slices.DeleteFunc(jids, func(jid string) bool { return jid == "" }), err
+	slices.SortFunc(existing, func(a, b foundJob) int { return a.at - b.at })
+	return slices.DeleteFunc(jids, func(jid string) bool { return jid == "" }), manyError(existing, err)
 }
 
 // A shardPut is the part of a put that goes to one shard.

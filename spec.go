@@ -2,6 +2,7 @@ package qless
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -83,6 +84,9 @@ func (j *Job) Spec() JobSpec {
 	spec := JobSpec{Klass: j.Klass, Options: options}
 	if len(j.Data) > 0 {
 		spec.Data = slices.Clone(j.Data)
+		if stored, isStored := j.stored().(storedData); isStored && !json.Valid(stored) {
+			spec.Data = slices.Clone(stored)
+		}
 	}
 	return spec
 }

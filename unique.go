@@ -271,13 +271,10 @@ func (c *Client) Holder(ctx context.Context, parts ...any) (string, error) {
 // Holder returns the jid of the job that holds the [Unique] key of these parts in any shard, as
 // [Client.Holder] does.
 func (s *Shards) Holder(ctx context.Context, parts ...any) (string, error) {
-	holders, err := ask(s.clients, func(c *Client) (string, error) {
-		return c.Holder(ctx, parts...)
-	})
-	for _, jid := range holders {
-		if jid != "" {
-			return jid, nil
-		}
-	}
-	return "", err
+	jid, _, err := askFirst(ctx, s.clients,
+		func(ctx context.Context, c *Client) (string, bool, error) {
+			jid, err := c.Holder(ctx, parts...)
+			return jid, jid != "", err
+		})
+	return jid, err
 }

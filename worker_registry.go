@@ -87,18 +87,42 @@ func (r *registrar) register(ctx context.Context) time.Duration {
 	return redisx.WhileAway.After(r.failures)
 }
 
+// What the script worker.register replies if there is something to do.
+const (
+	registeredRest  int64 = 1 // jobs are left to be released
+	registeredSweep int64 = 2 // it is this worker's turn to look at the failed jobs
+)
+
+// sweptTogether is how many times a worker looks at failed jobs, about 100 each, when it is its turn.
+const sweptTogether = 20
+
 // register tells the server what the client's worker is, and since when it runs. It releases jobs
-// that calls which have ended early left over.
+// that calls which have ended early left over, and tells the jobs that wait for failed ones if
+// other clients failed these.
 func (c *Client) register(ctx context.Context, info WorkerInfo, age time.Duration) error {
 	text, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
 	reply, err := c.run(ctx, "worker.register", "", c.worker, wire.FormatSeconds(max(age, 0)), string(text))
-	if reply != nil {
+	switch reply {
+	case registeredRest:
 		c.settleRest(ctx)
+	case registeredSweep:
+		c.sweepFailures(ctx)
 	}
 	return err
+}
+
+// sweepFailures looks at failed jobs from where the last sweep stopped on. An error is no news: the
+// next worker whose turn it is goes on.
+func (c *Client) sweepFailures(ctx context.Context) {
+	for range sweptTogether {
+		reply, err := c.run(ctx, "sweep", "", "")
+		if more, wrong := decodeInt("sweep", reply); err != nil || wrong != nil || more == 0 {
+			return
+		}
+	}
 }
 
 // now returns the time by which the scripts go, as far as that is known here.
