@@ -52,6 +52,17 @@ func TestMessagesComeInOrder(t *testing.T) {
 	require.Equal(t, redisx.Notice{Channel: "a", Payload: "4"}, next(t, s))
 }
 
+func TestAChannelMayBeNamedTwice(t *testing.T) {
+	rdb := testkit.Start(t).Client(t)
+	s, err := subscribe(t.Context(), rdb, nil, "a", "b", "a")
+	require.NoError(t, err)
+	defer s.Close()
+	require.NoError(t, rdb.Publish(t.Context(), "a", "1").Err())
+	require.NoError(t, rdb.Publish(t.Context(), "b", "2").Err())
+	require.Equal(t, redisx.Notice{Channel: "a", Payload: "1"}, next(t, s), "once")
+	require.Equal(t, redisx.Notice{Channel: "b", Payload: "2"}, next(t, s))
+}
+
 func TestChannelsAreAddedAndRemoved(t *testing.T) {
 	rdb := testkit.Start(t).Client(t)
 	s, err := subscribe(t.Context(), rdb, nil, "a")

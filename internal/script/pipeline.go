@@ -68,6 +68,7 @@ func (p *Pipeline) Exec(ctx context.Context) ([]any, []error) {
 	for i, c := range p.calls {
 		if err := c.cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			failures[i] = err
+			p.runner.doubt(ctx, err)
 		} else {
 			replies[i] = c.cmd.Val()
 		}

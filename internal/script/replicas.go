@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,8 +67,9 @@ func (r *Runner) runReplicated(
 	ctx context.Context, replicas Replicas, command *Command, repeatable bool, args []any,
 ) (any, error) {
 	var wait *redis.IntCmd
+	var moved string // where another master has sent the command to
 	send := func(ctx context.Context, cmd redis.Cmder) error {
-		master, err := r.master(ctx, replicas.Timeout)
+		master, err := r.master(ctx, moved, replicas.Timeout)
 		if err != nil {
 			cmd.SetErr(err)
 			return err
@@ -77,39 +79,43 @@ func (r *Runner) runReplicated(
 		// connection it would return at once, so it is never sent again.
 		pipe := master.Pipeline()
 		_ = pipe.Process(ctx, cmd)
+		// A command that finds done what it would do writes nothing. This, which nobody hears, is
+		// sent to the replicas as well, after all that was written before.
+		mark := redis.NewIntCmd(ctx, "publish", r.prefix+"x:written", "")
+		_ = pipe.Process(ctx, mark)
 		_ = pipe.Process(ctx, redisx.Once(wait))
 		_, err = pipe.Exec(ctx)
-		if err != nil && cmd.Err() == nil && wait.Err() == nil {
-			cmd.SetErr(err) // neither was sent
+		if err != nil && cmd.Err() == nil && mark.Err() == nil && wait.Err() == nil {
+			cmd.SetErr(err) // none was sent
 		}
+		moved, _ = redis.IsMovedError(cmd.Err())
 		return cmd.Err()
 	}
-	reply, err := r.runBy(ctx, send, command, repeatable, args)
 	// go-redis does not send a pipeline again that has a command which is sent once.
-	for again := 1; err != nil && repeatable && again < attempts && !redisx.IsAnswer(err); again++ {
-		if !redisx.WhileAway.Wait(ctx, again) {
-			break
-		}
-		reply, err = r.runBy(ctx, send, command, repeatable, args)
-	}
+	reply, err := r.runBy(ctx, way{send: send, resends: repeatable}, command, args)
 	if err != nil {
 		return nil, err
 	}
 	have, err := wait.Result()
 	if err != nil || int(have) < replicas.Count {
+		r.doubt(ctx, err)
 		return reply, &ReplicasError{Have: int(have), Want: replicas.Count, Err: err}
 	}
 	return reply, nil
 }
 
 // master returns a client for the server that has the namespace, with a read timeout longer than
-// the wait for replicas.
-func (r *Runner) master(ctx context.Context, wait time.Duration) (*redis.Client, error) {
+// the wait for replicas. Moved is the address to which another server has sent the caller, if any.
+func (r *Runner) master(
+	ctx context.Context, moved string, wait time.Duration,
+) (*redis.Client, error) {
 	rdb, ok := r.rdb.(*redis.Client)
 	if cluster, isCluster := r.rdb.(*redis.ClusterClient); isCluster {
-		var err error
-		if rdb, err = cluster.MasterForKey(ctx, r.prefix); err != nil {
-			return nil, err
+		if rdb = masterAt(ctx, cluster, moved); rdb == nil {
+			var err error
+			if rdb, err = cluster.MasterForKey(ctx, r.prefix); err != nil {
+				return nil, err
+			}
 		}
 	} else if !ok {
 		return nil, errors.New("no client that can wait")
@@ -118,4 +124,20 @@ func (r *Runner) master(ctx context.Context, wait time.Duration) (*redis.Client,
 		rdb = rdb.WithTimeout(timeout + wait)
 	}
 	return rdb, nil
+}
+
+// masterAt returns the client of the master at an address, or nil. It asks the cluster which
+// masters there are.
+func masterAt(ctx context.Context, cluster *redis.ClusterClient, addr string) *redis.Client {
+	if addr == "" {
+		return nil
+	}
+	var found atomic.Pointer[redis.Client]
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, rdb *redis.Client) error {
+		if rdb.Options().Addr == addr {
+			found.Store(rdb)
+		}
+		return nil
+	}) // an error leaves it to the state that the client has
+	return found.Load()
 }

@@ -17,7 +17,8 @@ type Runner struct {
 	rdb    redis.UniversalClient
 	prefix string
 	clock  func() time.Time
-	guard  string // empty unless the server is a cluster
+
+	cluster *redis.ClusterClient // nil unless rdb is one
 }
 
 // guardKey is a key that never exists. While a cluster moves a slot, its keys are split between two
@@ -30,9 +31,7 @@ const guardKey = "x:guard"
 // nil.
 func NewRunner(set *Set, rdb redis.UniversalClient, prefix string, clock func() time.Time) *Runner {
 	r := &Runner{set: set, rdb: rdb, prefix: prefix, clock: clock}
-	if _, ok := rdb.(*redis.ClusterClient); ok {
-		r.guard = prefix + guardKey
-	}
+	r.cluster, _ = rdb.(*redis.ClusterClient)
 	return r
 }
 
@@ -50,8 +49,8 @@ func (r *Runner) newCmd(
 	} else {
 		line = append(line, "evalsha", c.sha)
 	}
-	if r.guard != "" {
-		line = append(line, 2, r.prefix, r.guard, now)
+	if r.cluster != nil {
+		line = append(line, 2, r.prefix, r.prefix+guardKey, now)
 	} else {
 		line = append(line, 1, r.prefix, now)
 	}
@@ -62,42 +61,62 @@ func (r *Runner) newCmd(
 	return redisx.NewOnceCmd(ctx, line...)
 }
 
-// attempts is how often a command that certainly did not run is sent.
+// attempts is how often a command is sent that certainly did not run, or that may run twice.
 const attempts = 4
 
 // Run runs a command and returns the server's reply, or nil. A server that does not know the script
 // is sent its text.
 func (r *Runner) Run(ctx context.Context, name string, args ...any) (any, error) {
 	command := r.set.Command(name)
-	return r.runBy(ctx, r.rdb.Process, command, command.Repeatable(), args)
+	return r.runBy(ctx, r.way(command.Repeatable()), command, args)
 }
 
 // RunNew is Run for a command whose arguments say that all jobs which it puts are new.
 func (r *Runner) RunNew(ctx context.Context, name string, args ...any) (any, error) {
 	command := r.set.Command(name)
-	return r.runBy(ctx, r.rdb.Process, command, command.RepeatableNew(), args)
+	return r.runBy(ctx, r.way(command.RepeatableNew()), command, args)
 }
 
-// runBy is Run with another way to send a command, which says whether it may be sent again.
+// A way is how a command is sent.
+type way struct {
+	send    func(context.Context, redis.Cmder) error
+	client  bool // the client sends it again if the connection breaks
+	resends bool // runBy does
+}
+
+// way returns how a command is sent, which may be sent again or not. The client of a cluster would
+// ask the same master again, so that runBy does it, once the client looks for another one.
+func (r *Runner) way(repeatable bool) way {
+	inCluster := r.cluster != nil
+	return way{r.rdb.Process, repeatable && !inCluster, repeatable && inCluster}
+}
+
+// runBy runs a command that is sent in a certain way.
 func (r *Runner) runBy(
-	ctx context.Context, send func(context.Context, redis.Cmder) error,
-	command *Command, repeatable bool, args []any,
+	ctx context.Context, by way, command *Command, args []any,
 ) (any, error) {
 	for attempt := 1; ; attempt++ {
-		cmd := r.newCmd(ctx, command, false, repeatable, args)
-		err := send(ctx, cmd)
+		cmd := r.newCmd(ctx, command, false, by.client, args)
+		err := by.send(ctx, cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			cmd = r.newCmd(ctx, command, true, repeatable, args)
-			err = send(ctx, cmd)
+			cmd = r.newCmd(ctx, command, true, by.client, args)
+			err = by.send(ctx, cmd)
 		}
 		if err == nil || errors.Is(err, redis.Nil) {
 			return cmd.Val(), nil
 		}
-		if cluster, ok := r.rdb.(*redis.ClusterClient); ok && redisx.NeverRan(err) {
-			cluster.ReloadState(ctx) // another master may have the namespace now
-		}
-		if attempt == attempts || !redisx.NeverRan(err) || !redisx.WhileAway.Wait(ctx, attempt) {
+		r.doubt(ctx, err)
+		again := redisx.NeverRan(err) || by.resends && !redisx.IsAnswer(err)
+		if attempt == attempts || !again || !redisx.WhileAway.Wait(ctx, attempt) {
 			return nil, err
 		}
+	}
+}
+
+// doubt has the client of a cluster look again for the master of the namespace, if an error does
+// not show that the one it knows is still there. A master that has vanished redirects nobody.
+func (r *Runner) doubt(ctx context.Context, err error) {
+	if r.cluster != nil && redisx.IsUnanswered(err) {
+		r.cluster.ReloadState(ctx)
 	}
 }

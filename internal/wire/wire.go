@@ -50,8 +50,43 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// A Raw is a [Text] that keeps bytes which are not UTF-8, so that a name can be sent back.
+type Raw string
+
+// UnmarshalJSON reads a string or a number.
+func (r *Raw) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '"' || utf8.Valid(raw) {
+		return (*Text)(r).UnmarshalJSON(raw)
+	}
+	var out []byte
+	for rest := raw[1 : len(raw)-1]; len(rest) > 0; {
+		n := validBytes(rest)
+		var part Text
+		if err := part.UnmarshalJSON(fmt.Appendf(nil, `"%s"`, rest[:n])); err != nil {
+			return err
+		}
+		odd := min(n+1, len(rest))
+		out = append(append(out, part...), rest[n:odd]...)
+		rest = rest[odd:]
+	}
+	*r = Raw(out)
+	return nil
+}
+
+// validBytes returns how many bytes of a text come before the first that is not UTF-8.
+func validBytes(text []byte) int {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(text)
+}
+
 // Strings returns texts as strings, nil when there are none.
-func Strings(texts []Text) []string {
+func Strings[T ~string](texts []T) []string {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -118,10 +153,64 @@ func DecodeJSON[T any](reply any) (T, error) {
 	if !ok {
 		return value, Unexpected(reply)
 	}
-	if err := json.Unmarshal([]byte(raw), &value); err != nil {
+	err := json.Unmarshal([]byte(raw), &value)
+	if err != nil && json.Unmarshal(repaired(raw), &value) != nil {
 		return value, fmt.Errorf("unreadable reply: %w", err)
 	}
 	return value, nil
+}
+
+// repaired returns text as JSON if what it has beyond that are numbers and control characters that
+// only Lua reads: the numbers become null.
+func repaired(text string) []byte {
+	var out []byte
+	for i := 0; i < len(text); {
+		end := i + 1
+		switch c := text[i]; {
+		case c == '"':
+			for end < len(text) && text[end] != '"' {
+				end += 1 + strings.Count(text[end:end+1], `\`)
+			}
+			end = min(end+1, len(text))
+			out = append(out, escaped(text[i:end])...)
+		case strings.IndexByte(between, c) >= 0:
+			out = append(out, c)
+		default:
+			for end < len(text) && strings.IndexByte(between+`"`, text[end]) < 0 {
+				end++
+			}
+			out = append(out, repairedWord(text[i:end])...)
+		}
+		i = end
+	}
+	return out
+}
+
+// repairedWord returns a number that only Lua reads, such as -Infinity, nan or 0x10, as null, and any
+// other word as it is.
+func repairedWord(word string) string {
+	_, notDecimal := strconv.ParseFloat(word, 64)
+	_, notHex := strconv.ParseInt(word, 0, 64)
+	if json.Valid([]byte(word)) || notDecimal != nil && notHex != nil {
+		return word
+	}
+	return "null"
+}
+
+// between has the characters that end a number in JSON.
+const between = "[]{}:, \t\r\n"
+
+// escaped returns a string of JSON with its control characters escaped.
+func escaped(quoted string) []byte {
+	var out []byte
+	for i := range len(quoted) {
+		if c := quoted[i]; c < ' ' {
+			out = fmt.Appendf(out, `\u%04x`, c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // DecodeInt reads a reply that is an integer.

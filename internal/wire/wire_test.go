@@ -85,7 +85,7 @@ func TestNumbersAsDurations(t *testing.T) {
 func TestStrings(t *testing.T) {
 	require.Equal(t, []string{"a", ""}, wire.Strings([]wire.Text{"a", ""}))
 	require.Nil(t, wire.Strings(wire.List[wire.Text]{}))
-	require.Nil(t, wire.Strings(nil))
+	require.Nil(t, wire.Strings[wire.Text](nil))
 }
 
 func TestRepliesThatAreIntegers(t *testing.T) {
@@ -184,5 +184,35 @@ func TestATextIsWhatJSONSays(t *testing.T) {
 		var got wire.Text
 		require.NoError(t, json.Unmarshal([]byte(raw), &got))
 		require.Equal(t, wire.Text(want), got, raw)
+	}
+}
+
+func TestARawTextKeepsItsBytes(t *testing.T) {
+	for raw, want := range map[string]wire.Raw{
+		`"a"`: "a", `"\u00e4\n"`: "ä\n", "\"caf\xe9\"": "caf\xe9", "\"\xe9\\n\xff\xfe\\\"ä\"": "\xe9\n\xff\xfe\"ä",
+		`5`: "5", `{}`: "", `""`: "",
+	} {
+		var got wire.Raw
+		require.NoError(t, json.Unmarshal([]byte(raw), &got))
+		require.Equal(t, want, got, raw)
+	}
+}
+
+// Lua reads more numbers than JSON has, and control characters in strings.
+func TestRepliesThatOnlyLuaReads(t *testing.T) {
+	for _, word := range []string{"Infinity", "-Infinity", "NaN", "nan", "-inf", "0x10", "010", "1.", "1e999"} {
+		for raw, want := range map[string]reply{
+			`{"Number":` + word + `,"Text":"a\"Infinity\\","List":[` + word + `,"b"]}`: {
+				Text: `a"Infinity\`, List: wire.List[wire.Text]{"", "b"},
+			},
+			"{\"Text\":\"a\nb\", \"Number\": " + word + " }": {Text: "a\nb"},
+		} {
+			got, err := wire.DecodeJSON[reply](raw)
+			require.NoError(t, err, raw)
+			if word == "1e999" { // this one is JSON
+				want.List = got.List
+			}
+			require.Equal(t, want, got, raw)
+		}
 	}
 }

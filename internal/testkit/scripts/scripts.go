@@ -90,7 +90,12 @@ func Run(ctx context.Context, rdb *redis.Client, namespace string, at time.Time,
 	if !at.IsZero() {
 		now = Time(at)
 	}
-	args = append([]any{now}, args...)
+	return RunAt(ctx, rdb, namespace, now, command, args...)
+}
+
+// RunAt is Run with the text of a time.
+func RunAt(ctx context.Context, rdb *redis.Client, namespace, at, command string, args ...any) (any, error) {
+	args = append([]any{at}, args...)
 	reply, err := of(command).Run(ctx, rdb, []string{namespace}, args...).Result()
 	if errors.Is(err, redis.Nil) {
 		err = nil

@@ -1,0 +1,50 @@
+// Package hosts tells a request that a browser sends to a server of ours from one that it sends for
+// the page of another site, whose name leads to the same address.
+package hosts
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Allows reports whether a request may name a host: an address, a name of the machine itself, or
+// one of some more names. A page can't make a browser send another host than its own, and the name
+// of its site, which may lead anywhere, is none of these. No host is no browser's.
+func Allows(host string, names []string) bool {
+	if host == "" {
+		return true
+	}
+	host = bare(host)
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return bare(name) == host })
+}
+
+// bare returns a host without its port, in small letters.
+func bare(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// IsLocal reports whether a request has come over the loopback interface.
+func IsLocal(r *http.Request) bool {
+	address, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return IsLoopback(address)
+}
+
+// IsLoopback reports whether an address is of the loopback interface.
+func IsLoopback(address net.Addr) bool {
+	tcp, isTCP := address.(*net.TCPAddr)
+	return isTCP && tcp.IP.IsLoopback()
+}
