@@ -50,7 +50,11 @@ func (l *look) isSampledDepends() bool { return l.counts.Depends > len(l.followe
 // failedDependencies says which jobs wait for failed ones.
 func (l *look) failedDependencies() []Cause {
 	failed := l.blockers(hasFailed)
-	if len(failed) == 0 {
+	untold := l.untoldJobs()
+	waiting := slices.DeleteFunc(l.dependents(l.isFailed), func(jid string) bool {
+		return slices.Contains(untold, jid)
+	})
+	if len(waiting) == 0 {
 		return nil
 	}
 	var groups []string
@@ -60,16 +64,57 @@ func (l *look) failedDependencies() []Cause {
 		}
 	}
 	slices.Sort(groups)
-	waiting := l.dependents(func(jid string) bool {
-		return l.needed[jid] != nil && hasFailed(l.needed[jid])
-	})
 	return []Cause{{
 		Code: CodeFailedDependency, Certain: true, Jobs: len(waiting), Sampled: l.isSampledDepends(),
 		JIDs: first(waiting), Blockers: first(failed), Groups: first(groups),
 		Sentence: fmt.Sprintf("%s for others of which %s failed, in %s: until these are retried, or the"+
 			" jobs are canceled, nothing happens.", verb(len(waiting), "job", "waits", "wait"),
-			verb(len(failed), "one", "has", "have"), list(groups)),
+			ofThem(len(failed), "has", "have"), list(groups)),
 	}}
+}
+
+// untoldJobs returns the jobs that would act on the failure of one that they wait for, and have not
+// heard of it.
+func (l *look) untoldJobs() (jids []string) {
+	for _, job := range l.followed {
+		acts := job.OnFailure == qless.OnFailureRun || job.OnFailure == qless.OnFailureFail
+		if acts && slices.ContainsFunc(job.Dependencies, l.isFailed) {
+			jids = append(jids, job.JID)
+		}
+	}
+	return jids
+}
+
+// isFailed reports whether a job that others wait for has failed.
+func (l *look) isFailed(jid string) bool {
+	job := l.needed[jid]
+	return job != nil && hasFailed(job)
+}
+
+// untold says which jobs would go on or fail if they knew that others have failed.
+func (l *look) untold() []Cause {
+	jids := l.untoldJobs()
+	if len(jids) == 0 {
+		return nil
+	}
+	return []Cause{{
+		Code: CodeUntold, Certain: true, Jobs: len(jids), Sampled: l.isSampledDepends(),
+		JIDs: first(jids),
+		Sentence: fmt.Sprintf("%s not told that others have failed: a script of another client, or an"+
+			" old one, failed these.", verb(len(jids), "job", "was", "were")),
+	}}
+}
+
+// explained is how many of the jobs that depend on others are in a cause of their own.
+func (l *look) explained() int {
+	n := 0
+	for _, job := range l.followed {
+		isKnown := func(jid string) bool { return jid == openBatch || l.isFailed(jid) }
+		if slices.ContainsFunc(job.Dependencies, isKnown) {
+			n++
+		}
+	}
+	return n
 }
 
 // openBatches says that batches were not committed.
@@ -88,17 +133,18 @@ func (l *look) openBatches() []Cause {
 
 // dependencies says how many jobs wait for others, and for which.
 func (l *look) dependencies() []Cause {
-	if l.counts.Depends == 0 {
+	waiting := l.counts.Depends - l.explained()
+	if waiting <= 0 {
 		return nil
 	}
 	open := l.blockers(func(job *qless.Job) bool { return !hasFailed(job) })
-	sentence := verb(l.counts.Depends, "job", "waits", "wait") + " for others to complete"
+	sentence := verb(waiting, "job", "waits", "wait") + " for others to complete"
 	if len(open) > 0 {
 		b := open[0]
 		sentence += fmt.Sprintf(", for instance for %s, which is %s in %q", b.JID, b.State, b.Queue)
 	}
 	return []Cause{{
-		Code: CodeDepends, Certain: true, Jobs: l.counts.Depends, Blockers: first(open),
+		Code: CodeDepends, Certain: true, Jobs: waiting, Blockers: first(open),
 		Sentence: sentence + ".",
 	}}
 }

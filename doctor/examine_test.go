@@ -23,6 +23,31 @@ func TestANamespaceWithJobsInAllStatesIsWell(t *testing.T) {
 	require.Empty(t, changed(before, e.dump()), "it changes nothing")
 }
 
+// Such a job keeps the field that says that its worker was warned.
+func TestAJobThatWasTimedOutInItsGracePeriodIsWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.put("q", "j")
+	e.pop("q", 1)
+	e.do(e.rdb.HSet(t.Context(), "ql:j:j", "grace", "1").Err())
+	e.do(e.Timeout(t.Context(), "j"))
+	e.pop("q", 1)
+	require.Equal(t, "1", e.rdb.HGet(t.Context(), "ql:j:j", "grace").Val())
+	require.Empty(t, e.examine())
+}
+
+// A script of another client notes no lifetimes, and that of qless-php keeps a list of each queue.
+func TestAJobThatAnotherScriptCompletesLeavesNoDamage(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.put("q", "j", qless.KeepFor(time.Hour))
+	e.do(e.pop("q", 1)[0].Complete(t.Context()))
+	e.redis("ZREM x:until j\nZADD q:q-completed 1 j")
+	findings := e.examine()
+	requireFound(t, "deadline_lacking j:j", findings)
+	require.Equal(t, doctor.Leftover, findings[0].Severity)
+	require.Equal(t, findings, e.fix(findings...))
+	require.Empty(t, e.examine())
+}
+
 // What is left behind is not taken for damage.
 func TestANamespaceInWhichEverythingWasUsedIsWell(t *testing.T) {
 	e := newEnvWith(t, nil)
@@ -65,6 +90,21 @@ func TestJobsOfOtherClientsAreWell(t *testing.T) {
 	for _, f := range e.examine() {
 		require.Equal(t, doctor.Leftover, f.Severity, "%+v", f)
 	}
+}
+
+// Another client's script that completes a job with a KeepFor does not note when its record ends.
+func TestRecordsThatOthersCompletedAreWell(t *testing.T) {
+	e := newEnvWith(t, nil)
+	queue := e.Client.Queue("q")
+	e.do(errOf(queue.Put(t.Context(), "K", nil, qless.JID("kept"), qless.KeepFor(time.Hour))))
+	jobs, err := queue.Pop(t.Context(), 1)
+	e.do(err)
+	e.do(jobs[0].Complete(t.Context()))
+	e.do(e.rdb.ZRem(t.Context(), "ql:x:until", "kept").Err())
+	found := e.examine()
+	require.Len(t, found, 1)
+	require.Equal(t, doctor.KindDeadlineLacking, found[0].Kind)
+	require.Equal(t, doctor.Leftover, found[0].Severity)
 }
 
 func TestAnEmptyNamespaceIsWell(t *testing.T) {

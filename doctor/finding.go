@@ -54,7 +54,11 @@ const (
 	// KindGroupEmpty is a known failure group without jobs.
 	KindGroupEmpty Kind = "group_empty"
 
-	// KindDeadlineLacking is a job whose lifetime no sweep would notice.
+	// KindUntold is a job with a [qless.OnFailure] that waits for one which has failed. A script of
+	// another client leaves it.
+	KindUntold Kind = "untold"
+	// KindDeadlineLacking is a job whose lifetime no sweep would notice. Another client's script that
+	// completes a job with a KeepFor leaves it.
 	KindDeadlineLacking Kind = "deadline_lacking"
 	// KindParkedLacking is a job that waits for a limit which does not know it.
 	KindParkedLacking Kind = "parked_lacking"
@@ -185,7 +189,7 @@ var meanings = map[Kind]meaning{
 	KindGroupUnlisted: {Broken, "KEY has failed jobs, and is not among the failure groups."},
 	KindGroupEmpty:    {Broken, "The failure group MEMBER is listed, and has no jobs."},
 
-	KindDeadlineLacking: {Broken, "The job MEMBER has a lifetime that no sweep would notice."},
+	KindDeadlineLacking: {Leftover, "The job MEMBER has a lifetime that no sweep would notice."},
 	KindParkedLacking:   {Broken, "The job MEMBER waits for the limit DETAILS, which does not know it."},
 	KindLimitDamaged:    {Broken, "The definition of the limit MEMBER can't be read: DETAILS."},
 	KindStatsDamaged:    {Broken, "The figure MEMBER of KEY can't be: DETAILS."},
@@ -196,7 +200,9 @@ var meanings = map[Kind]meaning{
 	KindWrongType:       {Broken, "KEY holds DETAILS."},
 	KindUnknownKey:      {Warning, "KEY is a key that no known program uses."},
 
-	KindTrackedGone:  {Leftover, "The job MEMBER is tracked, and is gone."},
+	KindTrackedGone: {Leftover, "The job MEMBER is tracked, and is gone."},
+	KindUntold: {Leftover, "The job MEMBER was not told that DETAILS, for which it waits, has failed:" +
+		" a sweep tells it."},
 	KindDeadlineLeft: {Leftover, "The end of the job MEMBER is noted, which has no lifetime or is gone."},
 	KindFiledLeft:    {Leftover, "The job MEMBER is filed as failed, and is DETAILS."},
 	KindClaimLeft:    {Leftover, "KEY is a claim that holds nothing any more."},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -12,8 +13,8 @@ import (
 
 // A Problem is something that a person should look at.
 type Problem struct {
-	// Code is paused, no_workers, old, max_concurrency, stalled, failing, limit_full or
-	// schedule_missed. Programs may rely on it.
+	// Code is paused, no_workers, old, max_concurrency, stalled, failing, limit_full,
+	// schedule_missed or damaged. Programs may rely on it.
 	Code string `json:"code"`
 
 	Queue    string `json:"queue,omitempty"`
@@ -39,6 +40,12 @@ const (
 // problems returns what needs attention: what is urgent first, then the queues that are latest.
 func (s *Status) problems(late time.Duration) []Problem {
 	found := []Problem{}
+	if len(s.Damaged) > 0 {
+		found = append(found, Problem{
+			Code: "damaged", Urgent: true,
+			Sentence: "figures are missing, because keys are damaged: " + strings.Join(s.Damaged, ", "),
+		})
+	}
 	byAge := slices.Clone(s.Queues)
 	slices.SortStableFunc(byAge, func(a, b QueueStatus) int { return cmp.Compare(b.Oldest, a.Oldest) })
 	for i := range byAge {

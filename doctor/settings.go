@@ -38,6 +38,7 @@ var knownSettings = map[string]setting{
 }
 
 const (
+	endedDanger   = "locks end as they begin, except those of Go workers and receivers"
 	lockDanger    = "a slow network or a pause of a worker is enough to lose its jobs"
 	historyDanger = "complete jobs may be gone before anybody reads them, or a put is sent again"
 )
@@ -75,9 +76,10 @@ func (e *exam) setting(name, value string) {
 	switch {
 	case !ok:
 		about(KindSettingUnknown, value)
-	case strings.HasSuffix(name, "-max-rate") && !isRate(value), !known.text && !isNumber,
-		strings.HasSuffix(name, qless.ConfigHeartbeat) && n <= 0:
+	case strings.HasSuffix(name, "-max-rate") && !isRate(value), !known.text && !isNumber:
 		about(KindSettingInvalid, fmt.Sprintf("%q", value))
+	case strings.HasSuffix(name, qless.ConfigHeartbeat) && n <= 0:
+		about(KindSettingDangerous, value+": "+endedDanger)
 	case !known.text && n < known.least && known.danger != "":
 		about(KindSettingDangerous, value+": "+known.danger)
 	}

@@ -37,6 +37,9 @@ type Status struct {
 	// FullLimits are the limits that keep jobs waiting, of the first 100 that are defined.
 	FullLimits []qless.LimitInfo `json:"full_limits"`
 
+	// Damaged are the keys that are not what they should be, so that figures are missing.
+	Damaged []string `json:"damaged,omitempty"`
+
 	// Listed are the workers one by one.
 	Listed []qless.WorkerCounts `json:"-"`
 
@@ -137,7 +140,7 @@ func (s *Status) readOverview(ctx context.Context, r *StatusReader) error {
 	if err != nil {
 		return err
 	}
-	s.Total = seen.Total
+	s.Total, s.Damaged = seen.Total, seen.Damaged
 	s.Queues = make([]QueueStatus, len(seen.Queues))
 	for i, queue := range seen.Queues {
 		s.Queues[i].QueueOverview = queue

@@ -56,6 +56,10 @@ const (
 	// somebody acts.
 	CodeFailedDependency Code = "failed_dependency"
 
+	// CodeUntold means that jobs with a [qless.OnFailure] wait for others that were failed by a script
+	// which told nobody.
+	CodeUntold Code = "untold"
+
 	// CodeOpenBatch means that callbacks wait for their batches to be committed.
 	CodeOpenBatch Code = "open_batch"
 

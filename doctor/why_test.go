@@ -141,8 +141,7 @@ func TestALimitWhoseRateIsUsedUp(t *testing.T) {
 	require.Equal(t, []any{true, 1, 1, time.Minute}, []any{c.Certain, c.Jobs, c.Max, c.Per})
 	require.WithinDuration(t, testkit.Noon.Add(time.Minute), c.Until, time.Second)
 
-	e.do(e.Queue("q").Pause(e.ctx)) // so that nobody notices
-	e.do(e.Limit("api").Set(e.ctx, qless.LimitConfig{Rate: 9, Per: time.Minute}))
+	e.do(e.rdb.HSet(e.ctx, "ql:x:limits", "api", "0 9 60").Err()) // so that nobody notices
 	c = e.cause(doctor.CodeLimit)
 	require.False(t, c.Certain)
 	require.Contains(t, c.Sentence, "has room by now")
@@ -265,12 +264,36 @@ func TestJobsWaitForOthersOfWhichSomeHaveFailed(t *testing.T) {
 	require.Equal(t, []string{"Timeout"}, failed.Groups)
 	require.Equal(t, []string{"d1"}, failed.JIDs)
 	require.Equal(t, []any{true, 1}, []any{failed.Certain, failed.Jobs})
-	require.Equal(t, 2, waits.Jobs)
+	require.Contains(t, failed.Sentence, "1 job waits for others of which 1 has failed, in Timeout")
+	require.Equal(t, 1, waits.Jobs, "the other one is told already")
 	require.Equal(t, []doctor.Blocker{{
 		JID: "waits", Klass: "K", Queue: "other", State: qless.StateWaiting, Jobs: 2,
 	}}, waits.Blockers)
-	require.Equal(t, `2 jobs wait for others to complete, for instance for waits, which is waiting in "other".`,
+	require.Equal(t, `1 job waits for others to complete, for instance for waits, which is waiting in "other".`,
 		waits.Sentence)
+}
+
+// A script of another client fails a job, and tells nobody.
+func TestAJobThatWasNotToldOfAFailure(t *testing.T) {
+	e := newEnvWith(t, nil)
+	e.register("free", free)
+	e.put("other", "bad")
+	e.put("q", "runs", qless.DependsOn("bad"), qless.OnFailureRun)
+	e.put("q", "waits", qless.DependsOn("bad"))
+	e.redis("ZREM q:other-work bad\nHSET j:bad state failed failure {\"group\":\"g\"}\n" +
+		"LPUSH f:g bad\nSADD failures g")
+	found := e.why()
+	require.Equal(t, "untold failed_dependency", codes(found))
+	require.Equal(t, []string{"runs"}, found.Causes[0].JIDs)
+	require.Equal(t, []string{"waits"}, found.Causes[1].JIDs)
+	findings := e.examine()
+	requireFound(t, "untold j:runs", findings)
+	require.Equal(t, doctor.Leftover, findings[0].Severity)
+	require.Equal(t, "The job runs was not told that bad, for which it waits, has failed: a sweep tells it.",
+		findings[0].Sentence)
+	e.do(errOf(e.Sweep(e.ctx)))
+	require.Empty(t, e.examine())
+	require.Equal(t, "runs", e.pop("q", 1)[0].JID)
 }
 
 func TestABatchThatIsNotCommitted(t *testing.T) {
@@ -278,7 +301,7 @@ func TestABatchThatIsNotCommitted(t *testing.T) {
 	e.register("free", free)
 	batch, err := e.NewBatch(e.ctx, "q", "K", nil)
 	e.do(err)
-	require.Equal(t, "open_batch depends", codes(e.why()))
+	require.Equal(t, "open_batch", codes(e.why()))
 	e.do(errOf(batch.Add(e.ctx, "other", []qless.JobSpec{{Klass: "K"}})))
 	e.do(batch.Commit(e.ctx))
 	require.Equal(t, "depends", codes(e.why()))
@@ -352,6 +375,8 @@ func TestCausesAreInOrderOfLikelihood(t *testing.T) {
 	e.put("other", "fails")
 	e.put("q", "d", qless.DependsOn("fails"))
 	e.do(e.pop("other", 1)[0].Fail(e.ctx, "g", "why"))
+	e.put("other", "open")
+	e.put("q", "d2", qless.DependsOn("open"))
 	e.put("q", "s", qless.Delay(24*time.Hour))
 	require.Equal(t, "scheduled failed_dependency depends no_workers", codes(e.why()),
 		"there is nothing to take")

@@ -25,6 +25,14 @@ func verb(n int, thing, one, many string) string {
 	return count(n, thing) + " " + many
 }
 
+// ofThem returns what a number of things named before do.
+func ofThem(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // clock returns a time in words.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 

@@ -100,6 +100,13 @@ local function read_job(jid)
   return (any or exists('j:' .. jid)) and job or nil
 end
 
+-- Whether the worker of a running job has lost it, and the grace period lasts. A job that was timed
+-- out in one keeps the field.
+local function in_grace(job)
+  local lock = job.grace == '1' and job.queue and score_in('q:' .. job.queue .. '-locks', job.id)
+  return lock and math.abs(lock - finite(job.expires, 0)) > 0.001
+end
+
 -- The state of a job, nil if there is no such job.
 local function state_of(jid)
   local state = try('hget', prefix .. 'j:' .. jid, 'state')

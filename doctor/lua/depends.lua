@@ -1,5 +1,5 @@
 -- depends: a job that waits for another one is known there, and the other way round; jobs wait only
--- for jobs that can still complete.
+-- for jobs that can still complete, and hear of those that fail.
 --
 -- Items  j:<jid>-dependencies jid, j:<jid>-dependents jid
 
@@ -15,6 +15,13 @@ local function release(jid, other)
   if job and job.state == 'depends' and job.queue and not exists(set_of(jid, 'dependencies')) then
     free(job)
   end
+end
+
+-- Whether a job acts on the failure of one that it waits for.
+local function has_policy(jid)
+  local _, values = options_of(try('hget', prefix .. 'j:' .. jid, 'x:o') or '')
+  local policy = type(values.f) == 'table' and values.f['do']
+  return policy == 'run' or policy == 'fail'
 end
 
 -- Checks that a job waits for another one, of which a member of a key tells.
@@ -40,6 +47,9 @@ local function check(key, member, jid, other)
     problem('dependency_one_sided', key, member, prefix .. set_of(other, 'dependents'), function()
       call('sadd', prefix .. set_of(other, 'dependents'), jid)
     end)
+  elseif theirs == 'failed' and member == other and not exists('x:rest:' .. other)
+    and has_policy(jid) then
+    problem('untold', 'j:' .. jid, '', other, false)
   end
 end
 

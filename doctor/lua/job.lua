@@ -56,7 +56,7 @@ local function check_lock(job, key)
   if worker == '' then
     problem('no_worker', key, '', '', false)
     return
-  elseif job.grace == '1' then
+  elseif in_grace(job) then
     return -- the list of the worker is checked by itself
   end
   local lock, expires = score_in('q:' .. job.queue .. '-locks', job.id), finite(job.expires, 0)

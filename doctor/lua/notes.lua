@@ -27,7 +27,10 @@ local function check_claim(key)
     return
   end
   local ends, jid = string.match(text, '^(%S+) (.+)$')
-  local fine = jid and (ends == '0' and holds(jid, between(key, 'x:unique:', ''))
+  local name = between(key, 'x:unique:', '')
+  local other = try('get', prefix .. 'x:before:' .. name)
+  local held = jid and holds(jid, name) or type(other) == 'string' and holds(other, name)
+  local fine = jid and (ends == '0' and held
     or ends ~= '0' and finite(ends, 0) > now and call('pttl', prefix .. key) > 0)
   if not fine then
     problem('claim_left', key, '', jid or '', function()

@@ -15,7 +15,7 @@ end
 
 local function check_job(key, jid)
   local worker, job = between(key, 'w:', ':jobs'), read_job(jid)
-  local has = job and job.state == 'running' and job.worker == worker and job.grace ~= '1'
+  local has = job and job.state == 'running' and job.worker == worker and not in_grace(job)
   if not has and score_in(key, jid) then
     problem('lock_left', key, jid, job and job.state or 'gone', function()
       call('zrem', prefix .. key, jid)
