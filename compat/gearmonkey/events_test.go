@@ -14,7 +14,7 @@ import (
 func TestEventsComeInOrder(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	events, err := e.Events(t.Context(), "F", "G:1")
+	events, err := e.Events(t.Context(), "F", "G:1", "F")
 	require.NoError(t, err)
 	e.run("F", "")
 	e.run("H", "")

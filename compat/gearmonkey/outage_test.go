@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,9 @@ func TestTellingIsSentAgain(t *testing.T) {
 			require.Equal(t, 2, proxy.Seen(command))
 		})
 	}
+}
+
+// Work says that an idle worker stops within four seconds if the server hangs.
+func TestStoppingHasALimit(t *testing.T) {
+	require.Less(t, gearmonkey.LongestStop, 4*time.Second)
 }

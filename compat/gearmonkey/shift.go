@@ -141,7 +141,7 @@ func (s *shift) take(ctx context.Context) ([]string, error) {
 }
 
 // hangTimeout is how much longer than popTimeout a worker that stops waits for a server that hangs.
-const hangTimeout = time.Second
+const hangTimeout = 750 * time.Millisecond
 
 // now returns the time to ask for each of the functions. The clock is a user's: if it panics, that
 // has to be in the goroutine that called Work.

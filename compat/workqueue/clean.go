@@ -52,15 +52,17 @@ func (q *Queue) LightClean(ctx context.Context, db redis.UniversalClient) (Clean
 }
 
 // DeepClean finds items that are in no list, left by a client that died in the middle of an
-// operation, and adds them to the end of the queue, together with those whose leases have ended.
+// operation, and adds them to the end of the queue, together with those whose leases have ended. If
+// one in no list is still leased, it goes into the processing list, where the first light cleaning
+// after the end of its lease finds it.
 //
-// DeepClean searches all keys of items, performs LRANGE of the queue, and for each item that is
-// neither in it nor leased LREM and LPUSH. The steps for one item are atomic. It finds keys by
-// SCAN, which does not block the server, and by the literal prefix, even if that contains pattern
-// characters. An item that another client is about to add, between its two commands, may be queued
-// twice, which is harmless. If it fails, a part may be done. Any number of cleaners may run at
-// once. Cost: a scan of all keys of the server, sending the whole queue to the client, and two to
-// five commands per item that is not in it.
+// DeepClean searches all keys of items, performs LRANGE of both lists, and for each item that is
+// neither in the queue nor leased LREM and LPUSH. The steps for one item are atomic. It finds keys
+// by SCAN, which does not block the server, and by the literal prefix, even if that contains
+// pattern characters. An item that another client is about to add, between its two commands, may be
+// queued twice, which is harmless. If it fails, a part may be done. Any number of cleaners may run
+// at once. Cost: a scan of all keys of the server, sending both lists to the client, and one to six
+// commands per item that is not in the queue.
 //
 // It is rarely needed: every six hours is often enough. See [Cleaner].
 func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleaned, error) {
@@ -75,15 +77,35 @@ func (q *Queue) DeepClean(ctx context.Context, db redis.UniversalClient) (Cleane
 	for _, id := range queued {
 		delete(ids, id)
 	}
-	var cleaned Cleaned
-	for batch := range slices.Chunk(sorted(ids), cleanBatch) {
-		reply, err := deepScript.run(ctx, db, []string{q.queue, q.processing}, q.cleanArgs(batch)...)
-		if err != nil {
-			return cleaned, wrap("deep clean", "", err)
+	taken, err := db.LRange(ctx, q.processing, 0, -1).Result()
+	if err != nil {
+		return Cleaned{}, wrap("deep clean", "", err)
+	}
+	processing := map[string]bool{}
+	for _, id := range taken {
+		if ids[id] {
+			processing[id] = true
+			delete(ids, id)
 		}
-		cleaned.Reset = append(cleaned.Reset, texts(reply)...)
+	}
+	var cleaned Cleaned
+	for _, part := range []deepPart{{processing, ""}, {ids, "1"}} {
+		for batch := range slices.Chunk(sorted(part.ids), cleanBatch) {
+			args := slices.Insert(q.cleanArgs(batch), 3, any(part.unlisted))
+			reply, err := deepScript.run(ctx, db, []string{q.queue, q.processing}, args...)
+			if err != nil {
+				return cleaned, wrap("deep clean", "", err)
+			}
+			cleaned.Reset = append(cleaned.Reset, texts(reply)...)
+		}
 	}
 	return cleaned, nil
+}
+
+// A deepPart is ids that a deep cleaning looks at; unlisted is 1 if they may be in no list.
+type deepPart struct {
+	ids      map[string]bool
+	unlisted string
 }
 
 func (q *Queue) cleanArgs(ids []string) []any {

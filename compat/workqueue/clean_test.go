@@ -109,8 +109,8 @@ func TestConcurrentCleanersResetOnce(t *testing.T) {
 	}
 }
 
-// Items that are in no list are found, and those without a lease in the processing list; ids
-// without data and leases are left.
+// Items that are in no list are found, leased or not, and those without a lease in the processing
+// list; ids without data and leases are left.
 func TestDeepClean(t *testing.T) {
 	e := newEnv(t)
 	e.add("waiting")
@@ -127,7 +127,7 @@ func TestDeepClean(t *testing.T) {
 
 	require.Equal(t, workqueue.Cleaned{Reset: []string{"expired", "lost"}}, e.deep())
 	require.Equal(t, []string{"lost", "expired", "ghost2", "waiting"}, e.list("P:queue"))
-	require.Equal(t, []string{"ghost"}, e.list("P:processing"))
+	require.Equal(t, []string{"held", "ghost"}, e.list("P:processing"))
 	require.Equal(t, "somebody", e.cli("GET P:lease:nothing"))
 	require.Empty(t, e.deep())
 }
@@ -139,6 +139,36 @@ func TestDeepCleanFindsWhatAnOldCleanerHeld(t *testing.T) {
 	e.cli("RPOPLPUSH P:queue P:cleaning")
 	require.Equal(t, []string{"a"}, e.deep().Reset)
 	e.taken("a")
+}
+
+// An item was taken out of the processing list while its lease lived, as by a cleaner that died, and
+// its worker died too. The deep cleaning comes before the lease ends, and light ones after it.
+func TestDeepCleanListsWhatIsLeased(t *testing.T) {
+	e := newEnv(t)
+	e.add("a", "b")
+	e.cli("RPOPLPUSH P:queue P:processing")
+	e.cli("SETEX P:lease:a 100 somebody")
+	e.cli("LREM P:processing 0 a")
+
+	require.Empty(t, e.deep(), "nothing is to be leased again")
+	require.Equal(t, []string{"a"}, e.list("P:processing"))
+	require.Empty(t, e.light())
+	require.Empty(t, e.deep())
+	require.Equal(t, []string{"a"}, e.list("P:processing"), "it is there once")
+
+	e.endLease("a")
+	require.Equal(t, []string{"a"}, e.light().Reset)
+	require.Equal(t, []string{"a", "b"}, e.list("P:queue"))
+}
+
+// A client of 0.1.5 completes an item by taking it out of the processing list, and then deletes its
+// data and its lease. It is not put back meanwhile: another client might complete it again.
+func TestDeepCleanLeavesWhatOldClientsComplete(t *testing.T) {
+	e := newEnv(t)
+	e.cli("SET P:item:a data")
+	e.cli("SETEX P:leased_by_session:a 100 somebody")
+	require.Empty(t, e.deep())
+	require.Empty(t, e.list("P:processing"))
 }
 
 // Items that are completed, or leased, after the cleaner has seen their keys are left alone.

@@ -20,3 +20,6 @@ var (
 
 // Plain returns an item without its lease.
 func (i Item) Plain() Item { return Item{ID: i.ID, Data: i.Data} }
+
+// LongestStop is how long an idle worker takes to stop at most, apart from what it computes.
+const LongestStop = waitSlice + hangTimeout

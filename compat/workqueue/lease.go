@@ -16,7 +16,7 @@ import (
 const waitSlice = time.Second
 
 // hangTimeout is how much longer than waitSlice the end of a context waits for a server that hangs.
-const hangTimeout = time.Second
+const hangTimeout = 750 * time.Millisecond
 
 // Lease takes the next item and leases it for the given time. If the lease ends before the item is
 // completed, the next cleaning requeues the item. Lease returns nil if there is no item.

@@ -278,3 +278,8 @@ func TestNoErrorAndNoLoggerEndsTheProgram(t *testing.T) {
 		})
 	}
 }
+
+// Lease says that the end of its context ends it within two seconds if the server hangs.
+func TestStoppingHasALimit(t *testing.T) {
+	require.Less(t, workqueue.LongestStop, 2*time.Second)
+}
