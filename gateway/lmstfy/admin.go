@@ -429,14 +429,15 @@ func (r *request) profile(name string) {
 // maxProfile is how long the program may be recorded.
 const maxProfile = 5 * time.Minute
 
-// record answers with what is recorded in the seconds that the request says.
+// record answers with what is recorded in the seconds that the request says, while it is recorded:
+// that may be more than there is memory for.
 func (r *request) record(missing float64, start func(io.Writer) error, stop func()) {
 	length, err := strconv.ParseFloat(r.values.Get("seconds"), 64)
 	if err != nil || length <= 0 {
 		length = missing
 	}
-	var recorded bytes.Buffer
-	if err := start(&recorded); err != nil {
+	recorded := &stream{request: r}
+	if err := start(recorded); err != nil {
 		r.send(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte(err.Error()+"\n"))
 		return
 	}
@@ -447,5 +448,19 @@ func (r *request) record(missing float64, start func(io.Writer) error, stop func
 	case <-ctx.Done():
 	}
 	stop()
-	r.send(http.StatusOK, "application/octet-stream", recorded.Bytes())
+}
+
+// A stream is an answer that is sent while it comes into being.
+type stream struct{ request *request }
+
+// Write sends a part of the answer.
+func (s *stream) Write(p []byte) (int, error) {
+	r := s.request
+	if r.status == 0 {
+		r.status = http.StatusOK
+		r.writer.Header().Set("Content-Type", "application/octet-stream")
+	}
+	controller := http.NewResponseController(r.writer)
+	setDeadline(controller.SetWriteDeadline, r.server.config.WriteTimeout)
+	return r.writer.Write(p)
 }

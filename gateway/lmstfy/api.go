@@ -109,6 +109,9 @@ func (r *request) run(route *route) {
 		r.fail(http.StatusBadRequest, problem)
 		return
 	}
+	if route.action == consume {
+		defer r.limitTime()()
+	}
 	if !r.findPool() || !route.open && !r.checkToken() {
 		return
 	}
@@ -164,7 +167,11 @@ func (r *request) checkToken() bool {
 	case !known:
 		r.fail(http.StatusUnauthorized, "invalid token")
 	}
-	return err == nil && known
+	if err != nil || !known {
+		return false
+	}
+	r.server.metrics.name(r.namespace)
+	return true
 }
 
 // enter counts a request against the limit of its token. It reports whether there was room.
@@ -175,7 +182,7 @@ func (r *request) enter(limiter *Limiter, action string) bool {
 		r.internal("count requests", err)
 		return false
 	case full:
-		r.server.metrics.limited.add(1, action, r.namespace, r.poolName, r.token)
+		r.server.metrics.limited.add(1, action, r.server.metrics.named(r.namespace), r.poolName)
 		r.reply(http.StatusTooManyRequests, map[string]any{
 			"msg": "token(" + r.token + ") " + action + " reach the limit rate, please retry later",
 		})

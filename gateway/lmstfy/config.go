@@ -35,6 +35,10 @@ type Config struct {
 	// Accounts are users of the admin API with their passwords. Without any, everybody may use it.
 	Accounts map[string]string
 
+	// AdminHosts are names by which the admin API may be asked, such as that of a service. Addresses,
+	// localhost and names that end in .localhost need not be named.
+	AdminHosts []string
+
 	// AccessLog has requests logged. The admin API can change it.
 	AccessLog bool
 

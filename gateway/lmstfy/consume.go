@@ -2,8 +2,11 @@ package lmstfy
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,9 +25,18 @@ func (r *request) consume() {
 	for i, name := range names {
 		queues[i] = r.queueName(name)
 	}
+	if r.ContentLength > maxAhead {
+		r.fail(http.StatusRequestEntityTooLarge, "body too large")
+		return
+	}
 	ctx, cancel := r.server.untilStopped(r.Context())
 	defer cancel()
+	answer := r.watch(cancel)
 	got, err := r.pool.consume(ctx, queues, c)
+	if gone := answer(); gone {
+		r.release(got)
+		got = delivery{}
+	}
 	switch {
 	case err != nil && ctx.Err() == nil:
 		r.internal("consume", err)
@@ -33,6 +45,58 @@ func (r *request) consume() {
 	default:
 		r.deliver(got, c.count > 1)
 	}
+}
+
+// limitTime has a consumer answered when its time to wait is over, also if Redis hangs. done ends
+// that.
+func (r *request) limitTime() (done func()) {
+	timeout, valid := number(r.values, "timeout", 32, r.server.defaults.timeout)
+	if !valid || timeout == 0 {
+		return func() {}
+	}
+	ctx, done := context.WithTimeout(r.Context(), seconds(timeout))
+	r.Request = r.WithContext(ctx)
+	return done
+}
+
+// watch has cancel called if the consumer goes away, until answer is called, which is due before
+// the answer. answer reports whether the consumer has gone.
+func (r *request) watch(cancel func()) (answer func() (gone bool)) {
+	unread := r.ContentLength != 0
+	if unread {
+		setDeadline(http.NewResponseController(r.writer).SetReadDeadline, 0)
+	}
+	var left atomic.Bool
+	stop := func() {}
+	if conn, is := r.Context().Value(connKey{}).(*clientConn); is {
+		stop = conn.watch(unread, func() {
+			left.Store(true)
+			cancel()
+		})
+	}
+	return func() bool {
+		stop()
+		gone := left.Load() || errors.Is(r.Context().Err(), context.Canceled)
+		if unread {
+			r.discard()
+		}
+		return gone
+	}
+}
+
+// restTimeout is how long the rest of a consumer's body may take when the answer is there.
+const restTimeout = 500 * time.Millisecond
+
+// discard reads the body of a consumer, which means nothing. If it is not whole, the connection
+// ends with the answer.
+func (r *request) discard() {
+	controller := http.NewResponseController(r.writer)
+	setDeadline(controller.SetReadDeadline, restTimeout)
+	if _, err := io.CopyN(io.Discard, r.Body, maxAhead+1); !errors.Is(err, io.EOF) {
+		r.writer.Header().Set("Connection", "close")
+		return
+	}
+	setDeadline(controller.SetReadDeadline, 0)
 }
 
 // deliver answers with jobs. Those that can't be sent are given back.
@@ -53,7 +117,14 @@ func (r *request) deliver(got delivery, many bool) {
 		r.giveBack(r.writer.Header(), got.jobs[0])
 		r.reply(http.StatusOK, answers[0])
 	}
-	if r.failed == nil {
+	if r.failed != nil {
+		r.release(got)
+	}
+}
+
+// release gives jobs back whose consumer has gone.
+func (r *request) release(got delivery) {
+	if len(got.jobs) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTimeout)

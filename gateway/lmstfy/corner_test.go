@@ -104,6 +104,70 @@ func TestARedisThatIsSlow(t *testing.T) {
 	})
 }
 
+// The time that a consumer waits is over when it says, also if there is a limit for its token.
+func TestAConsumersTimeHoldsWhileRedisHangs(t *testing.T) {
+	for name, warm := range map[string]bool{"known token": true, "unknown token": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := start(t, func(c *lmstfy.Config) { c.SkipTokens = false })
+			_, text := g.askAt(g.admin, "POST", "/token/ns?description=x", "")
+			token, _ := g.decode(text)["token"].(string)
+			g.askAt(g.admin, "POST", "/token/ns/"+token+"/limit", `{"read": 9, "interval": 60}`)
+			path := "/api/ns/q?token=" + token
+			if warm {
+				status, _ := g.ask("GET", path, "")
+				require.Equal(t, http.StatusNotFound, status)
+			}
+			g.redis.Suspend()
+			defer g.redis.Resume()
+			answered := make(chan int, 1)
+			go func() {
+				status, _ := g.ask("GET", path+"&timeout=1", "")
+				answered <- status
+			}()
+			select {
+			case status := <-answered:
+				require.Contains(t, []int{404, 500}, status)
+			case <-time.After(4 * time.Second): // less than Redis may take for one command
+				t.Fatal("the consumer still waits")
+			}
+		})
+	}
+}
+
+// A consumer may name any number of queues, and gets the jobs of the first ones first.
+func TestAConsumerOfManyQueues(t *testing.T) {
+	g := start(t, nil)
+	names := make([]string, 2500)
+	for i := range names {
+		names[i] = fmt.Sprint("q", i)
+	}
+	all := strings.Join(names, ",") + ",q0,q0"
+	last := g.publish("/api/ns/q2499", "x")
+	middle := g.publish("/api/ns/q1700", "x")
+	firstOne := g.publish("/api/ns/q3", "x")
+	_, text := g.ask("GET", "/api/ns/"+all, "")
+	require.Equal(t, firstOne, g.decode(text)["job_id"])
+	status, text := g.ask("GET", "/api/ns/"+all+"?count=5", "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Less(t, strings.Index(text, middle), strings.Index(text, last))
+	require.Positive(t, strings.Index(text, middle))
+	status, _ = g.ask("GET", "/api/ns/"+all+"?timeout=1", "")
+	require.Equal(t, http.StatusNotFound, status)
+	for _, queue := range []string{"q7", "q2001"} {
+		client := g.dial()
+		client.send("GET /api/ns/" + all + "?timeout=60 HTTP/1.1\r\nHost: x\r\n\r\n")
+		g.until(func() bool {
+			n, _ := g.rdb.ZCard(t.Context(), "ql:x:idle:ns/q7").Result()
+			return n > 0
+		})
+		id := g.publish("/api/ns/"+queue, "x")
+		status, text = client.receive()
+		require.Equal(t, http.StatusOK, status, text)
+		require.Equal(t, id, g.decode(text)["job_id"])
+	}
+}
+
 func TestMetricsOfTheServer(t *testing.T) {
 	g := start(t, nil)
 	g.publish("/api/ns/q", "x")

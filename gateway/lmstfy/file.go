@@ -158,6 +158,7 @@ func (f *File) Config() Config {
 	config := Config{
 		AdminPrefix: "-",
 		Accounts:    f.Accounts,
+		AdminHosts:  []string{f.AdminHost},
 		AccessLog:   f.EnableAccessLog,
 		TTL:         time.Duration(f.TTLSecond) * time.Second,
 		Delay:       time.Duration(f.DelaySecond) * time.Second,

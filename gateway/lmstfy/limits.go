@@ -122,7 +122,7 @@ func (l *limiters) set(
 		return false, err
 	}
 	if isNew {
-		stored, err := l.rdb.HSetNX(ctx, l.key(), name, text).Result()
+		stored, err := setNew(ctx, l.rdb, l.key(), name, text)
 		if err != nil || !stored {
 			return false, err
 		}
@@ -193,14 +193,29 @@ func (l *limiters) enter(r *request, limiter *Limiter, action string) (full bool
 	return err == nil && n > most, err
 }
 
-// refund takes back the count of a request that has failed.
+// refundTimeout is how long taking back the count of a request may take.
+const refundTimeout = 5 * time.Second
+
+// refund takes back the count of a request that has failed. The answer to a consumer whose time is
+// over does not wait for that: Redis may hang.
 func (l *limiters) refund(r *request, limiter *Limiter, action string) {
 	if limiter.most(action) == 0 {
 		return
 	}
 	keys := []string{l.counter(limiterName(r.poolName, r.namespace, r.token), action)}
-	err := countDown.Run(context.WithoutCancel(r.Context()), l.rdb, keys).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		r.server.config.Logger.Warn("can't take back the count of a request", "err", err, "request", r.id)
+	lasting := context.WithoutCancel(r.Context())
+	countDown := func() {
+		ctx, cancel := context.WithTimeout(lasting, refundTimeout)
+		defer cancel()
+		err := countDown.Run(ctx, l.rdb, keys).Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			r.server.config.Logger.Warn("can't take back the count of a request",
+				"err", err, "request", r.id)
+		}
 	}
+	if r.Context().Err() != nil {
+		r.server.running.Go(countDown)
+		return
+	}
+	countDown()
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,6 +158,9 @@ func decimal(n float64) string {
 
 // metrics are what is counted. They have the names that lmstfy's own server gives them.
 type metrics struct {
+	mu         sync.Mutex
+	namespaces map[string]bool // that are named: see name
+
 	latencies, codes, limited *family
 
 	publish, consumeMulti, poolAdd, poolGet, poolDelete   *family
@@ -181,11 +185,13 @@ func newMetrics() *metrics {
 		return newFamily("counter", redisMetric+name, "namespace", "pool", "queue")
 	}
 	return &metrics{
+		namespaces: map[string]bool{},
+
 		latencies: newHistogram(httpMetric+"latency_milliseconds", 15, 2.5, 9,
 			"api", "method", "namespace", "pool"),
 		codes: newFamily("counter", httpMetric+"http_codes",
 			"api", "code", "method", "namespace", "pool"),
-		limited: newFamily("counter", httpMetric+"rate_limit", "action", "namespace", "pool", "token"),
+		limited: newFamily("counter", httpMetric+"rate_limit", "action", "namespace", "pool"),
 
 		publish: counter("publish_jobs"), consumeMulti: counter("consume_multi_jobs"),
 		poolAdd: counter("pool_add_jobs"), poolGet: counter("pool_get_jobs"),
@@ -218,11 +224,42 @@ func (m *metrics) swept(pool string, jobs int) {
 	}
 }
 
+// name has the requests of a namespace counted under its name from now on. One that is in the path
+// of a request is anybody's word: it counts once one of its tokens was taken or, without tokens, it
+// had a job.
+func (m *metrics) name(namespace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.namespaces) < maxSeries {
+		m.namespaces[namespace] = true
+	}
+}
+
+// named returns a namespace, or the empty string if it is not named.
+func (m *metrics) named(namespace string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.namespaces[namespace] {
+		return namespace
+	}
+	return ""
+}
+
+// methodLabel returns a method of a request as it is counted.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut:
+		return method
+	}
+	return "other"
+}
+
 // request counts a request that was answered.
 func (m *metrics) request(r *request, took time.Duration) {
-	m.codes.add(1, r.api, strconv.Itoa(r.status), r.Method, r.namespace, r.poolName)
+	method, namespace := methodLabel(r.Method), m.named(r.namespace)
+	m.codes.add(1, r.api, strconv.Itoa(r.status), method, namespace, r.poolName)
 	if r.status < 300 {
-		m.latencies.observe(milliseconds(took), r.api, r.Method, r.namespace, r.poolName)
+		m.latencies.observe(milliseconds(took), r.api, method, namespace, r.poolName)
 	}
 }
 
@@ -230,6 +267,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // published counts jobs that were published.
 func (m *metrics) published(r *request, jobs int, delayed bool) {
+	m.name(r.namespace)
 	n := float64(jobs)
 	m.publish.add(n, r.poolName)
 	m.poolAdd.add(n, r.poolName)
@@ -243,6 +281,7 @@ func (m *metrics) published(r *request, jobs int, delayed bool) {
 
 // consumed counts a job that was consumed.
 func (m *metrics) consumed(r *request, queue string, elapsed time.Duration) {
+	m.name(r.namespace)
 	m.consumeMulti.add(1, r.poolName)
 	m.poolGet.add(1, r.poolName)
 	m.queuePop.add(1, r.poolName)

@@ -52,9 +52,16 @@ func checkNames(namespace, queue string, consume bool) string {
 	return ""
 }
 
-// queuesOf returns the names of queues that are separated by commas.
-func queuesOf(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+// queuesOf returns the names of queues that are separated by commas, each once.
+func queuesOf(list string) (names []string) {
+	known := map[string]bool{}
+	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
+		if !known[name] {
+			known[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // splitToken returns the pool and the token of "pool:token".

@@ -134,6 +134,22 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
+func FuzzLoggedQueries(f *testing.F) {
+	for _, query := range []string{"a=1&", "x;", "token=a&", "%zz&", ""} {
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, before string) {
+		const secret = "a-secret-of-a-token"
+		for _, after := range []string{secret, secret + ";x", secret + "%", secret + "&token=" + secret} {
+			link := &url.URL{RawQuery: before + "&token=" + after}
+			r := &request{Request: &http.Request{URL: link}, values: link.Query()}
+			if logged := r.loggedQuery(); strings.Contains(logged, secret) {
+				t.Errorf("%q is logged as %q", link.RawQuery, logged)
+			}
+		}
+	})
+}
+
 func FuzzAttributes(f *testing.F) {
 	f.Add("Job-Attr-Color", "blue")
 	f.Add("Job-Attr-", "\xff\xfe")

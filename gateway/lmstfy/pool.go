@@ -2,6 +2,7 @@ package lmstfy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/qless/qless-go"
@@ -35,51 +36,84 @@ type delivery struct {
 	jobs  []*qless.Job
 }
 
+// A place is where jobs may be: some queues of a store, as many as are asked together at most.
+type place struct {
+	store  *store
+	queues []string
+}
+
+// maxAsked is how many queues can be asked together.
+const maxAsked = 1000
+
+// places returns where the jobs of queues may be, in the order in which they are taken, and which
+// of them is the best one to wait at.
+func (p *pool) places(queues []string) (all []place, best place) {
+	for _, s := range p.stores() {
+		best = place{}
+		for some := range slices.Chunk(queues, maxAsked) {
+			all = append(all, place{s, some})
+			if best.store == nil {
+				best = place{s, some}
+			}
+		}
+	}
+	return all, best
+}
+
 // consume locks jobs of queues. If there are none, it waits for one until the context ends.
 func (p *pool) consume(
 	ctx context.Context, queues []string, c consumption,
 ) (delivery, error) {
-	for _, s := range p.stores() {
-		jobs, err := s.receive(ctx, queues, c.count, c.ttr, false)
-		if err != nil || len(jobs) > 0 {
-			return delivery{s, jobs}, err
-		}
+	places, best := p.places(queues)
+	got, err := take(ctx, places, c.count, c.ttr)
+	if err != nil || len(got.jobs) > 0 || c.timeout == 0 {
+		return got, err
 	}
-	if c.timeout == 0 {
-		return delivery{}, nil
+	if len(places) == 1 {
+		return best.wait(ctx, c.ttr)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if p.old != nil {
-		return p.consumeBoth(ctx, queues, c.ttr)
-	}
-	jobs, err := p.now.receive(ctx, queues, 1, c.ttr, true)
-	return delivery{p.now, jobs}, err
-}
-
-// lookInterval is how often a consumer that waits looks into a store that is being emptied.
-const lookInterval = time.Second
-
-// consumeBoth waits for a job of either store.
-func (p *pool) consumeBoth(
-	ctx context.Context, queues []string, ttr time.Duration,
-) (delivery, error) {
 	for ctx.Err() == nil {
 		short, cancel := context.WithTimeout(ctx, lookInterval)
-		jobs, err := p.now.receive(short, queues, 1, ttr, true)
+		got, err = best.wait(short, c.ttr)
 		cancel()
-		if err != nil || len(jobs) > 0 {
-			return delivery{p.now, jobs}, err
+		if err == nil && len(got.jobs) == 0 && ctx.Err() == nil {
+			got, err = take(ctx, places, 1, c.ttr)
 		}
-		if ctx.Err() != nil {
-			break
-		}
-		jobs, err = p.old.receive(ctx, queues, 1, ttr, false)
-		if ctx.Err() == nil && err != nil || len(jobs) > 0 {
-			return delivery{p.old, jobs}, err
+		if err != nil && ctx.Err() == nil || len(got.jobs) > 0 {
+			return got, err
 		}
 	}
 	return delivery{}, nil
+}
+
+// lookInterval is how often a consumer that waits looks into the places at which it does not wait.
+const lookInterval = time.Second
+
+// wait locks a job of a place as soon as there is one, until the context ends.
+func (at place) wait(ctx context.Context, ttr time.Duration) (delivery, error) {
+	jobs, err := at.store.receive(ctx, at.queues, 1, ttr, true)
+	return delivery{at.store, jobs}, err
+}
+
+// take locks jobs that there are, all of the same store.
+func take(
+	ctx context.Context, places []place, count int, ttr time.Duration,
+) (got delivery, err error) {
+	for _, at := range places {
+		missing := count - len(got.jobs)
+		if missing == 0 || len(got.jobs) > 0 && at.store != got.store {
+			break
+		}
+		jobs, err := at.store.receive(ctx, at.queues, missing, ttr, false)
+		got = delivery{at.store, append(got.jobs, jobs...)}
+		if err != nil && len(got.jobs) == 0 {
+			return got, err
+		}
+		if err != nil {
+			break // what was locked is delivered
+		}
+	}
+	return got, nil
 }
 
 // remove deletes a job, and returns it, or nil.

@@ -121,7 +121,6 @@ const maxAhead = 64 << 10
 func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
 	controller := http.NewResponseController(r.writer)
 	setDeadline(controller.SetReadDeadline, r.server.config.ReadTimeout)
-	defer setDeadline(controller.SetReadDeadline, 0)
 	if r.ContentLength > most {
 		_, _ = io.CopyN(io.Discard, r.Body, maxIgnored)
 		return nil, true, nil
@@ -132,6 +131,9 @@ func (r *request) readBody(most int64) (body []byte, tooLarge bool, err error) {
 	if int64(read.Len()) > most {
 		_, _ = io.CopyN(io.Discard, r.Body, maxIgnored)
 		return nil, true, nil
+	}
+	if err == nil {
+		setDeadline(controller.SetReadDeadline, 0)
 	}
 	return read.Bytes(), false, err
 }

@@ -3,7 +3,9 @@ package lmstfy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,6 +40,9 @@ func (s *Server) wrap(handler http.Handler) http.Handler {
 		r := &request{Request: hr, server: s, writer: w, id: newID(time.Now()), values: hr.URL.Query()}
 		began := time.Now()
 		w.Header().Set("X-Request-Id", r.id)
+		if hr.ContentLength != 0 { // also for a body that nobody wants
+			setDeadline(http.NewResponseController(w).SetReadDeadline, s.config.ReadTimeout)
+		}
 		defer s.log(r, began)
 		defer r.recover()
 		handler.ServeHTTP(w, hr.WithContext(context.WithValue(hr.Context(), requestKey{}, r)))
@@ -92,9 +97,10 @@ func (r *request) fail(status int, message string) {
 
 // internal answers that something has failed, and logs what.
 func (r *request) internal(doing string, err error) {
-	if !isGone(err) || r.Context().Err() == nil {
+	if !errors.Is(r.Context().Err(), context.Canceled) {
 		r.server.config.Logger.Error("can't "+doing, "err", err, "request", r.id, "pool", r.poolName,
-			"namespace", r.namespace, "queue", r.queue, "job", r.job)
+			"namespace", cut(r.namespace, maxName), "queue", cut(r.queue, maxName),
+			"job", cut(r.job, maxName))
 	}
 	r.fail(http.StatusInternalServerError, "internal error")
 }
@@ -145,15 +151,11 @@ func (s *Server) log(r *request, began time.Time) {
 		"latency", time.Since(began), "ip", host, "method", r.Method, "code", r.status, "req_id", r.id)
 }
 
-// loggedQuery returns the query without the token in it.
+// loggedQuery returns the query without the token in it, and without what can't be read.
 func (r *request) loggedQuery() string {
-	if _, given := r.values["token"]; !given {
-		return r.URL.RawQuery
+	values := maps.Clone(r.values)
+	if values.Has("token") {
+		values.Set("token", "-")
 	}
-	values := url.Values{}
-	for name, v := range r.values {
-		values[name] = v
-	}
-	values.Set("token", "-")
 	return values.Encode()
 }

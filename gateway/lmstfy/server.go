@@ -64,14 +64,16 @@ func New(config Config) (*Server, error) {
 }
 
 // Handler returns the API. A server of net/http with a ReadTimeout would take consumers that wait
-// for gone: use ReadHeaderTimeout.
+// for gone: use ReadHeaderTimeout. Only Serve notices that a consumer goes away which has sent a
+// body, or more than its request.
 func (s *Server) Handler() http.Handler {
 	return s.wrap(http.HandlerFunc(s.serveAPI))
 }
 
-// AdminHandler returns the admin API, which is not for everybody: see [Config].Accounts.
+// AdminHandler returns the admin API, which is not for everybody: see [Config].Accounts. It refuses
+// what a browser asks for a page of another site: see [Config].AdminHosts.
 func (s *Server) AdminHandler() http.Handler {
-	return s.wrap(http.HandlerFunc(s.serveAdmin))
+	return s.wrap(s.guard(http.HandlerFunc(s.serveAdmin)))
 }
 
 // Serve serves the API on a listener until Shutdown is called, and closes it. The error is never
@@ -94,17 +96,20 @@ func (s *Server) serve(listener net.Listener, handler http.Handler) error {
 		ReadHeaderTimeout: s.config.ReadTimeout,
 		IdleTimeout:       s.config.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 	}
 	if !s.register(server) {
 		_ = listener.Close()
 		return http.ErrServerClosed
 	}
 	listener = keepalive.Listener(listener, s.config.PeerTimeout, s.config.WriteTimeout)
-	if s.config.MaxConnections > 0 {
-		listener = newLimitedListener(listener, s.config.MaxConnections)
-	}
-	return server.Serve(listener)
+	return server.Serve(newClientListener(listener, s.config.MaxConnections))
 }
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
 
 // register notes a server that Shutdown has to end. It reports whether that was not called before.
 func (s *Server) register(server *http.Server) bool {
@@ -146,49 +151,6 @@ func (s *Server) untilStopped(ctx context.Context) (context.Context, context.Can
 		stop()
 		cancel()
 	}
-}
-
-// A limitedListener accepts a connection only when there are not too many.
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newLimitedListener(listener net.Listener, most int) *limitedListener {
-	return &limitedListener{
-		Listener: listener, places: make(chan struct{}, most), closed: make(chan struct{}),
-	}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }
 
 // isGone reports whether an error is that of a context that has ended.

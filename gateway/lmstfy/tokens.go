@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // tokens are the tokens of namespaces: a hash of descriptions for each pool and namespace.
@@ -64,7 +66,19 @@ func (t *tokens) remember(name string, until time.Time) {
 func (t *tokens) add(
 	ctx context.Context, pool, namespace, token, description string,
 ) (bool, error) {
-	return t.rdb.HSetNX(ctx, t.key(pool, namespace), token, description).Result()
+	return setNew(ctx, t.rdb, t.key(pool, namespace), token, description)
+}
+
+// setNew sets a field of a hash that is new, and reports whether it was. It is asked once: a second
+// time, the field would be there, and who has set it would be refused.
+func setNew(
+	ctx context.Context, rdb redis.UniversalClient, key, field string, value any,
+) (bool, error) {
+	set := redisx.NewOnceCmd(ctx, "hsetnx", key, field, value)
+	if err := rdb.Process(ctx, set); err != nil {
+		return false, err
+	}
+	return set.Bool()
 }
 
 func (t *tokens) remove(ctx context.Context, pool, namespace, token string) error {

@@ -138,16 +138,19 @@ func withoutEnd(line []byte) (string, error) {
 
 // parseLine splits a line into its name, arguments and flags.
 func parseLine(line string) (command, error) {
-	name, rest, _ := strings.Cut(line, " ")
-	c := command{name: name}
-	for word := range strings.SplitSeq(rest, " ") {
+	var c command
+	name, _, _ := strings.Cut(line, " ")
+	for word := range strings.SplitSeq(line, " ") {
 		switch {
 		case word == "":
 		case word[0] != '-' || !strings.Contains(word, "="):
 			c.args = append(c.args, word)
-		case !c.addFlag(word[1:]):
+		case !c.addFlag(word[1:]): // which may stand in the place of the name
 			return c, errFlags
 		}
+	}
+	if len(c.args) > 0 && c.args[0] == name {
+		c.name, c.args = name, c.args[1:]
 	}
 	return c, nil
 }

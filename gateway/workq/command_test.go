@@ -99,6 +99,18 @@ func TestAFrameMayArriveInAnyPieces(t *testing.T) {
 	}
 }
 
+// A flag may stand in the place of the name, too: it is looked at before the name is.
+func TestFlagsInThePlaceOfTheName(t *testing.T) {
+	for line, want := range map[string]error{
+		"-=\r\n": errFlags, "-=1\r\n": errFlags, "-a=\r\n": errFlags, "-a=1 x -a=2\r\n": errFlags,
+		"-a=1\r\n": errUnknown, "-a=1 add\r\n": errUnknown, " -a=1 add\r\n": errUnknown,
+		"-\r\n": errUnknown, "=\r\n": errUnknown, "foo -=1\r\n": errFlags,
+	} {
+		_, failures := readAll(strings.NewReader(line))
+		require.Equal(t, want, failures[0], "%q", line)
+	}
+}
+
 func TestALineHasALimit(t *testing.T) {
 	line := "lease " + strings.Repeat("a", maxLine-len("lease  0\r\n")) + " 0\r\n"
 	_, failures := readAll(strings.NewReader(line))
@@ -169,6 +181,33 @@ func FuzzBody(f *testing.F) {
 		if got := bodyOf(data); !bytes.Equal(got, data) {
 			require.NoError(t, json.Unmarshal(data, &body))
 			require.True(t, bytes.Equal(body.Body, got))
+		}
+	})
+}
+
+// FuzzArgs looks at the arguments that have no spec.
+func FuzzArgs(f *testing.F) {
+	for _, text := range []string{
+		"0", "86400000", "86400001", "4294967296", "+1", "-", "a.b-c_D", "é",
+	} {
+		f.Add(text, text)
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		if wait, err := parseWait(first); err != nil {
+			require.Equal(t, errWaitTimeout, err)
+		} else {
+			require.True(t, 0 <= wait && wait <= milliseconds(maxWait), "%v", wait)
+		}
+		if offset, limit, err := parseRange([]string{first, second}); err != nil {
+			require.Contains(t, []error{errCursorOffset, errLimit}, err)
+		} else {
+			require.GreaterOrEqual(t, offset, 0)
+			require.True(t, 1 <= limit && limit <= maxListed, "%d", limit)
+		}
+		if checkName(first) == nil {
+			name, _, ok := parseQueue(Queue(first, 7))
+			require.True(t, ok)
+			require.Equal(t, first, name)
 		}
 	})
 }

@@ -213,19 +213,36 @@ func (c *conn) run(request *command) ([]byte, error) {
 		return nil, err
 	}
 	jid := s.id.String()
-	result, err := c.awaitRun(jid, until)
+	result, gone, err := c.awaitRun(jid, until)
 	ctx, cancel := c.within()
 	defer cancel()
-	if err == nil {
+	switch {
+	case err == nil:
 		_ = c.remove(ctx, jid)
 		return resultReply(s.id, &result), nil
+	case gone: // others may still run the job, and read its result
+		return nil, unsureError{errGone}
 	}
 	return nil, c.endRun(jid, err)
 }
 
-// awaitRun waits for the result of a run. A client that goes away does not end it.
-func (c *conn) awaitRun(jid string, until time.Time) (qless.Result, error) {
-	ctx, cancel := context.WithDeadline(c.server.draining, until)
+var errGone = errors.New("the client has gone")
+
+// awaitRun waits for the result of a run, or until the client is gone.
+func (c *conn) awaitRun(jid string, until time.Time) (result qless.Result, gone bool, err error) {
+	ctx, cancel := context.WithCancel(c.server.draining)
+	defer cancel()
+	stop := c.watch(cancel)
+	result, err = c.awaitResult(ctx, jid, until)
+	stop()
+	return result, ctx.Err() != nil && c.server.draining.Err() == nil, err
+}
+
+// awaitResult waits for the result of a run.
+func (c *conn) awaitResult(
+	whole context.Context, jid string, until time.Time,
+) (qless.Result, error) {
+	ctx, cancel := context.WithDeadline(whole, until)
 	defer cancel()
 	result, err := c.server.client.Wait(ctx, jid)
 	if err == nil {
@@ -235,15 +252,15 @@ func (c *conn) awaitRun(jid string, until time.Time) (qless.Result, error) {
 		<-ctx.Done()
 		return result, errNotFound
 	}
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || whole.Err() != nil && c.server.draining.Err() == nil {
 		return result, err
 	}
-	return c.awaitLease(jid)
+	return c.awaitLease(whole, jid)
 }
 
 // awaitLease waits for the result of a run whose time to wait is over, as long as a client has
 // leased its job.
-func (c *conn) awaitLease(jid string) (qless.Result, error) {
+func (c *conn) awaitLease(whole context.Context, jid string) (qless.Result, error) {
 	ctx, cancel := c.within()
 	defer cancel()
 	err := c.server.client.Withdraw(ctx, jid)
@@ -259,7 +276,7 @@ func (c *conn) awaitLease(jid string) (qless.Result, error) {
 	if err != nil {
 		return qless.Result{}, err
 	}
-	waiting, stop := context.WithDeadline(c.server.draining, job.Expires)
+	waiting, stop := context.WithDeadline(whole, job.Expires)
 	defer stop()
 	result, err := c.server.client.Wait(waiting, jid)
 	if isGone(err) {
@@ -280,7 +297,7 @@ func (c *conn) endRun(jid string, why error) error {
 		err = c.remove(ctx, jid)
 	}
 	if err != nil && !isGone(err) && !errors.Is(err, qless.ErrRunning) {
-		c.server.log.Warn("workq: can't delete the job of a run", "jid", jid, "error", err)
+		return unsureError{err} // it may still run
 	}
 	if why == nil || isGone(why) || errors.Is(why, errTimeout) || errors.Is(why, errNotFound) ||
 		errors.Is(why, context.DeadlineExceeded) || errors.Is(why, context.Canceled) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/redisx"
 )
 
 // A conn is a connection of a client.
@@ -17,7 +18,7 @@ type conn struct {
 	server *Server
 	net    net.Conn
 	in     *bufio.Reader
-	half   bool // the client sends no more; it may still read
+	half   time.Time // when the client was found to send no more; it may still read
 }
 
 // bufferSize is how much of what a client has sent ahead is read.
@@ -90,9 +91,33 @@ func (c *conn) answer(request *command) error {
 	}
 	reply, err := c.do(request)
 	if err != nil {
-		reply = refusalReply(c.refusalFor(request.name, err))
+		return c.refuse(request.name, err)
 	}
 	return c.write(reply)
+}
+
+// refuse answers a command with an error. To a client, that means that nothing was done. If this is
+// not known, there is no answer, and the error ends the connection.
+func (c *conn) refuse(name string, err error) error {
+	if name != "result" && name != "inspect" && isUnsure(err) {
+		c.server.log.Warn("workq: closing a connection, because a command may or may not be done",
+			"command", name, "error", err)
+		return err
+	}
+	return c.write(refusalReply(c.refusalFor(name, err)))
+}
+
+// An unsureError is the error of a command of which a part was done.
+type unsureError struct{ error }
+
+// isUnsure reports whether a command with this error may be done.
+func isUnsure(err error) bool {
+	var partly unsureError
+	if errors.As(err, &partly) || errors.Is(err, qless.ErrNotReplicated) {
+		return true
+	}
+	var own *qless.Error
+	return errors.As(err, &own) && own.Code == qless.CodeUnavailable && !redisx.NeverRan(own.Err)
 }
 
 // do carries out a command, and returns the reply.
@@ -140,40 +165,69 @@ func (c *conn) within() (context.Context, context.CancelFunc) {
 // have been answered by then, and cost no goroutine.
 const watchAfter = 5 * time.Millisecond
 
-// watch notices meanwhile if the client goes away, and cancels then. What the client has sent ahead
-// stays in the buffer; when that is full, nothing more is noticed. stop ends watching.
+// watch notices meanwhile if the client goes away, and cancels then. A client that sends no more
+// may have gone, or still read: it may wait for as long as its host may be silent, unless its place
+// is needed. What the client has sent ahead stays in the buffer. stop ends watching.
 func (c *conn) watch(cancel context.CancelFunc) (stop func()) {
 	c.readWithin(0)
-	if c.half || c.server.draining.Err() != nil {
+	if c.server.draining.Err() != nil {
 		return func() {}
 	}
-	done := make(chan struct{})
+	quit, done := make(chan struct{}), make(chan struct{})
 	timer := time.AfterFunc(watchAfter, func() {
 		defer close(done)
-		c.readAhead(cancel)
+		if c.leaves(quit) {
+			cancel()
+		}
 	})
 	return func() {
 		if timer.Stop() {
-			c.half = hasEnded(c.net)
+			c.noteEnd(hasEnded(c.net))
 			return
 		}
+		close(quit)
 		c.interrupt()
 		<-done
 	}
 }
 
-// readAhead reads into the buffer until it is interrupted, or the client goes away.
-func (c *conn) readAhead(cancel context.CancelFunc) {
-	for n := c.in.Buffered() + 1; n <= c.in.Size(); n = c.in.Buffered() + 1 {
-		_, err := c.in.Peek(n)
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF):
-			c.half = true
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			cancel()
-		}
-		return
+// noteEnd notes that the client sends no more, if that is so.
+func (c *conn) noteEnd(ended bool) {
+	if ended && c.half.IsZero() {
+		c.half = time.Now()
 	}
+}
+
+// leaves waits until the client goes away, or quit is closed. It reports which.
+func (c *conn) leaves(quit <-chan struct{}) bool {
+	if c.half.IsZero() {
+		err := c.readAhead()
+		for err == nil { // the buffer is full: there is more before the end
+			select {
+			case <-quit:
+				return false
+			case <-time.After(lookInterval):
+				err = look(c.net)
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			return !errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		c.noteEnd(true)
+	}
+	return c.server.linger(c, quit)
+}
+
+// lookInterval is how often a connection is looked at of which nothing more can be read.
+const lookInterval = time.Second
+
+// readAhead reads into the buffer until that is full, the client sends no more or goes away, or it
+// is interrupted.
+func (c *conn) readAhead() error {
+	for n := c.in.Buffered() + 1; n <= c.in.Size(); n = c.in.Buffered() + 1 {
+		if _, err := c.in.Peek(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -29,13 +29,22 @@ func TestARedisThatHangs(t *testing.T) {
 	waiting.send("lease other 60000\r\n")
 	e.idle("workq/other/0", 1)
 	e.redis.Suspend()
+	for _, line := range []string{
+		"result " + done + " 100", "inspect queue q", "inspect job " + done, "inspect jobs q 0 1",
+		"inspect server",
+	} {
+		require.Equal(t, away, p.ask("%s", line), line)
+	}
+	// Whether these are done is not known, so there is no answer that says so.
 	id := uuid.NewString()
 	for _, line := range []string{
 		addLine(id, "q"), "complete " + done + " 2\r\nok", "delete " + uuid.NewString(),
-		"fail " + uuid.NewString() + " 0\r\n", "result " + done + " 100", "inspect queue q",
-		"inspect job " + done, "inspect jobs q 0 1", "inspect server",
+		"fail " + uuid.NewString() + " 0\r\n", "lease none 0",
+		"run " + uuid.NewString() + " runs 1000 60000 0\r\n",
 	} {
-		require.Equal(t, away, p.ask("%s", line), line)
+		p := e.dial()
+		p.send("%s\r\n", line)
+		p.closed()
 	}
 	require.Equal(t, "-TIMEOUT", p.ask("lease q 1100"))
 	e.redis.Resume()

@@ -19,11 +19,11 @@ func (c *conn) lease(request *command) error {
 	last := len(request.args) - 1
 	job, err := c.leaseJob(request.args[:last], request.args[last])
 	if err != nil {
-		return c.write(refusalReply(c.refusalFor(request.name, err)))
+		return c.refuse(request.name, err)
 	}
 	c.server.sweeper.note(job.Queue, job.Expires)
 	err = c.write(leaseReply(job))
-	if err == nil && c.half && c.isGone() {
+	if err == nil && !c.half.IsZero() && c.isGone() {
 		err = errors.New("the client is gone")
 	}
 	if err != nil {
@@ -81,10 +81,9 @@ func (c *conn) leaseJob(list []string, timeout string) (*qless.Job, error) {
 			return nil, err
 		}
 	}
-	for _, name := range list {
-		c.server.names.add(name)
-	}
+	c.server.names.lease(list)
 	list = inRandomOrder(list)
+	list = list[:min(len(list), maxQueues)] // each has a queue at least
 	ctx, cancel := context.WithTimeout(c.server.draining, wait)
 	defer cancel()
 	if wait < atOnce {

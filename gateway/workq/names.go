@@ -47,24 +47,57 @@ const manyPriorities = 8
 // maxQueues is how many queues a lease asks at most.
 const maxQueues = 1000
 
+// maxLeased is how many names are known that have no queues on the server, because a lease has
+// asked for their jobs.
+const maxLeased = 10_000
+
 // names are the Workq names that are known, with the priorities that their jobs have.
 type names struct {
 	mu     sync.Mutex
-	known  map[string]*priorities
-	queues map[string]bool // that exist on the server, or are about to
+	known  map[string]*priorities // of names that have queues, or are watched
+	leased map[string]bool        // those that leases have asked for, or that had queues
+	queues map[string]bool        // that exist on the server, or are about to
 }
 
 // priorities are those of the jobs of a name, the highest first.
 type priorities struct {
-	exists   bool // a job was put, or a lease asked for one
+	exists   bool // a job was put
 	list     []int
 	usedAt   map[int]time.Time // when this process last put a job with one
 	watchers map[*watcher]bool
 }
 
-func newNames() *names { return &names{known: map[string]*priorities{}, queues: map[string]bool{}} }
+func newNames() *names {
+	return &names{
+		known: map[string]*priorities{}, leased: map[string]bool{}, queues: map[string]bool{},
+	}
+}
 
-// add notes that a name exists.
+// lease notes that a lease has asked for the jobs of names. If there are too many, others are
+// forgotten.
+func (n *names) lease(list []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range list[:min(len(list), maxLeased)] {
+		n.remember(name)
+	}
+}
+
+// remember notes that a name exists, which may have no queues. The mutex is held.
+func (n *names) remember(name string) {
+	if n.leased[name] {
+		return
+	}
+	for other := range n.leased {
+		if len(n.leased) < maxLeased {
+			break
+		}
+		delete(n.leased, other)
+	}
+	n.leased[name] = true
+}
+
+// add notes that a job was put with a name.
 func (n *names) add(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,6 +164,33 @@ func (n *names) update(counts []qless.QueueCounts, asked time.Time) {
 	for name, has := range found {
 		n.get(name).update(has, asked)
 	}
+	for name, p := range n.known {
+		if found[name] == nil && len(p.watchers) == 0 && !p.isUsed(asked) {
+			n.forget(name, p)
+		}
+	}
+}
+
+// forget forgets a name that has no queues any more. The mutex is held.
+func (n *names) forget(name string, p *priorities) {
+	delete(n.known, name)
+	if p.exists {
+		n.remember(name)
+	}
+	for _, priority := range p.list {
+		delete(n.queues, Queue(name, priority))
+		delete(n.queues, ScheduledQueue(name, priority))
+	}
+}
+
+// isUsed reports whether this process has put a job since a time.
+func (p *priorities) isUsed(since time.Time) bool {
+	for _, at := range p.usedAt {
+		if !at.Before(since) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *priorities) update(has map[int]bool, asked time.Time) {
@@ -160,15 +220,20 @@ func (p *priorities) update(has map[int]bool, asked time.Time) {
 func (n *names) exists(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.known[name] != nil && n.known[name].exists
+	return n.leased[name] || n.known[name] != nil && n.known[name].exists
 }
 
 // sorted returns all names in alphabetical order.
 func (n *names) sorted() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	list := slices.Sorted(maps.Keys(n.known))
-	return slices.DeleteFunc(list, func(name string) bool { return !n.known[name].exists })
+	all := maps.Clone(n.leased)
+	for name, p := range n.known {
+		if p.exists {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // queuesOf returns the queues that names have on the server, each name's in the order in which jobs
@@ -196,7 +261,11 @@ func (n *names) asked(list []string) []string {
 // askedBy is asked while the mutex is held.
 func (n *names) askedBy(list []string) (queues []string) {
 	for _, name := range list {
-		for _, priority := range n.get(name).list {
+		priorities := []int{0}
+		if p := n.known[name]; p != nil {
+			priorities = p.list
+		}
+		for _, priority := range priorities {
 			queues = append(queues, Queue(name, priority), ScheduledQueue(name, priority))
 		}
 	}
@@ -219,7 +288,14 @@ func (n *names) watch(list []string, cancel context.CancelFunc) (queues []string
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for _, name := range list {
-			delete(n.get(name).watchers, w)
+			p := n.known[name]
+			if p == nil {
+				continue
+			}
+			delete(p.watchers, w)
+			if len(p.watchers) == 0 && !p.exists && len(p.usedAt) == 0 {
+				delete(n.known, name)
+			}
 		}
 	}
 }

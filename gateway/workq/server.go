@@ -30,14 +30,16 @@ type Config struct {
 	// Logger gets what goes wrong. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// MaxConnections is how many connections there may be. Further ones are closed at once.
-	// Defaults to 10,000. The special value -1 means without limit.
+	// MaxConnections is how many connections there may be. A further one takes the place of a client
+	// that waits but has ended its side of the connection, as one does that goes away. Without such
+	// a client, it is closed at once. Defaults to 10,000. The special value -1 means without limit.
 	MaxConnections int
 
 	// PeerTimeout is for how long the host of a client may be silent, though TCP asks it, before the
 	// connection is taken for broken. What was written may be without acknowledgement for that long,
-	// or for WriteTimeout if that is longer. Defaults to 30 s. The special value -1 leaves it to the
-	// system.
+	// or for WriteTimeout if that is longer. For so long a client may also wait that has ended its
+	// side of the connection, which can't be told from one that is gone. Defaults to 30 s. The
+	// special value -1 leaves it to the system.
 	PeerTimeout time.Duration
 
 	// RefreshInterval is how often the queues are read that other processes use, at most. Each time
@@ -77,6 +79,7 @@ type Server struct {
 	running   bool // what runs beside the connections was started
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
+	lingering []*lingerer // the oldest first
 }
 
 // ErrServerClosed is returned by [Server.Serve] after [Server.Shutdown].
@@ -247,7 +250,7 @@ func (s *Server) accept(connection net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.config.MaxConnections
-	if s.draining.Err() != nil || most > 0 && len(s.conns) >= most {
+	if s.draining.Err() != nil || most > 0 && len(s.conns) >= most && !s.makeRoom() {
 		_ = connection.Close()
 		return
 	}

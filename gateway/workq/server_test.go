@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -143,8 +144,19 @@ func TestThereMayBeSoManyConnections(t *testing.T) {
 	})
 }
 
+// A server that certainly did nothing is an error: it was not reached within the time.
 func TestAServerThatIsAwayIsAnError(t *testing.T) {
-	e := newEnv(t, func(c *workq.Config) { c.ServerTimeout = time.Second })
+	e := &env{T: t, redis: testkit.Start(t)}
+	options := testkit.Options(e.redis.Addr())
+	options.DialerRetries = 1
+	rdb := redis.NewClient(options)
+	t.Cleanup(func() { _ = rdb.Close() })
+	client, err := qless.New(rdb, qless.WithLogger(testkit.Quiet()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	e.qless = client
+	e.serve("127.0.0.1:0", func(c *workq.Config) { c.ServerTimeout = time.Second })
+	t.Cleanup(e.stop)
 	p, waiting := e.dial(), e.dial()
 	id := p.add("q", "payload")
 	waiting.send("lease other 60000\r\n")

@@ -33,6 +33,10 @@ const defaultFile = "conf/config.toml"
 
 // Options say where the server listens, and where its jobs are.
 type Options struct {
+	// AdminHosts are names by which the admin API may be asked, beside addresses, localhost and those
+	// of the file.
+	AdminHosts []string
+
 	// AdminListen is the address of the admin API, instead of that of the file. Defaults to
 	// 127.0.0.1:7778.
 	AdminListen string
@@ -42,6 +46,9 @@ type Options struct {
 
 	// Listen is the address of the API, instead of that of the file. Defaults to 127.0.0.1:7777.
 	Listen string
+
+	// MaxConnections is how many connections each of the two may have, as in [lmstfy.Config].
+	MaxConnections int
 
 	// Namespace is the namespace of qless, with Redis. Defaults to "ql:".
 	Namespace string
@@ -64,6 +71,13 @@ func parse(args []string, stderr io.Writer) (o Options, version bool, err error)
 	set.StringVar(&o.Listen, "listen", "", "address of the API (default 127.0.0.1:7777, or the file's)")
 	set.StringVar(&o.AdminListen, "admin-listen", "",
 		"address of the admin API (default 127.0.0.1:7778, or the file's)")
+	set.Func("admin-host", "name by which the admin API may be asked; may be given repeatedly",
+		func(name string) error {
+			o.AdminHosts = append(o.AdminHosts, name)
+			return nil
+		})
+	set.IntVar(&o.MaxConnections, "max-connections", 0,
+		"connections of each API; others wait (default 16384; -1 for any number)")
 	set.StringVar(&o.Redis, "redis", os.Getenv("QLESS_REDIS_URL"),
 		"URL of Redis, instead of that of the file (default $QLESS_REDIS_URL)")
 	set.StringVar(&o.Namespace, "namespace", "", "namespace of qless, with --redis")
@@ -129,7 +143,8 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer s.close()
-	s.config.SkipTokens = o.SkipTokens
+	s.config.SkipTokens, s.config.MaxConnections = o.SkipTokens, o.MaxConnections
+	s.config.AdminHosts = append(s.config.AdminHosts, o.AdminHosts...)
 	server, err := lmstfy.New(s.config)
 	if err != nil {
 		return err

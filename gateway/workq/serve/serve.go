@@ -31,6 +31,9 @@ type Options struct {
 	// Listen is the address to listen on. Port 0 chooses a free one.
 	Listen string
 
+	// MaxConnections is how many connections there may be, as in [workq.Config].
+	MaxConnections int
+
 	// Namespace is the namespace of qless. Defaults to "ql:".
 	Namespace string
 
@@ -68,6 +71,8 @@ func parse(args []string, stderr io.Writer) (Options, error) {
 	flags := flag.NewFlagSet("workq-server", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.Listen, "listen", DefaultListen, "address to listen on")
+	flags.IntVar(&o.MaxConnections, "max-connections", 0,
+		"connections of clients; others are refused (default 10000; -1 for any number)")
 	flags.StringVar(&o.Redis, "redis", os.Getenv("QLESS_REDIS_URL"),
 		"URL of Redis (default $QLESS_REDIS_URL)")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace of qless")
@@ -102,7 +107,9 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer closeClient()
-	server, err := workq.New(workq.Config{Client: client, Logger: log})
+	server, err := workq.New(workq.Config{
+		Client: client, Logger: log, MaxConnections: o.MaxConnections,
+	})
 	if err != nil {
 		return err
 	}

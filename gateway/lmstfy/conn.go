@@ -1,0 +1,200 @@
+package lmstfy
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// A clientConn is a connection of a client. It notices that the client goes away while a request is
+// answered, also if the client has sent more than the request: net/http looks no further than the
+// first byte of that.
+type clientConn struct {
+	net.Conn
+	leave func() // is called when the connection is closed
+
+	mu       sync.Mutex
+	deadline time.Time     // for reading, as it was set last
+	stopping bool          // what looks ahead is to end
+	looking  chan struct{} // is closed when what looks ahead has ended; nil if nothing does
+	ahead    []byte        // was read before anybody asked for it
+	err      error         // is why nothing more can be read
+	gone     func()        // is called when that is found out; may be nil
+}
+
+// past is a deadline that ends reading.
+var past = time.Unix(1, 0)
+
+// Read reads what comes next. A read of a single byte may be that by which net/http looks whether
+// the client goes away. There may be more behind it, so reading goes on until the next call.
+func (c *clientConn) Read(p []byte) (int, error) {
+	c.stopLooking()
+	c.mu.Lock()
+	n, err := copy(p, c.ahead), c.err
+	c.ahead = c.ahead[n:]
+	c.mu.Unlock()
+	if n > 0 {
+		return n, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err = c.Conn.Read(p)
+	if n == 1 && len(p) == 1 {
+		c.look()
+	}
+	return n, err
+}
+
+// watch has gone called if the client goes away, until stop is called. If unread, net/http does not
+// look, because it has to read the body of the request first.
+func (c *clientConn) watch(unread bool, gone func()) (stop func()) {
+	c.mu.Lock()
+	c.gone = gone
+	over := c.err != nil
+	c.mu.Unlock()
+	if over {
+		gone()
+	} else if unread {
+		c.look()
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gone = nil
+	}
+}
+
+// look begins to read ahead, unless that goes on.
+func (c *clientConn) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.looking == nil && c.err == nil && len(c.ahead) <= maxAhead {
+		c.looking = make(chan struct{})
+		go c.readAhead(c.looking)
+	}
+}
+
+// readAhead reads until the client goes away, or it is stopped.
+func (c *clientConn) readAhead(done chan struct{}) {
+	defer close(done)
+	buffer := make([]byte, 512)
+	for {
+		n, err := c.Conn.Read(buffer)
+		if c.keep(buffer[:n], err) {
+			return
+		}
+	}
+}
+
+// keep notes what was read ahead. It reports whether that was all.
+func (c *clientConn) keep(read []byte, err error) (end bool) {
+	c.mu.Lock()
+	c.ahead = append(c.ahead, read...)
+	full := len(c.ahead) > maxAhead // nobody who sends so much is waited for
+	gone := c.gone
+	failed := err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	if failed {
+		c.err = err
+	}
+	c.mu.Unlock()
+	if (failed || full) && gone != nil {
+		gone()
+	}
+	return err != nil || full
+}
+
+// stopLooking ends what reads ahead.
+func (c *clientConn) stopLooking() {
+	c.mu.Lock()
+	done := c.looking
+	if done != nil {
+		c.stopping = true
+		_ = c.Conn.SetReadDeadline(past)
+	}
+	c.mu.Unlock()
+	if done == nil {
+		return
+	}
+	<-done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looking, c.stopping = nil, false
+	_ = c.Conn.SetReadDeadline(c.deadline)
+}
+
+// SetReadDeadline sets until when reads may take.
+func (c *clientConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	if c.stopping {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets until when reads and writes may take.
+func (c *clientConn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// Close closes the connection, and makes room for another one.
+func (c *clientConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// A clientListener accepts a connection only when there are not too many.
+type clientListener struct {
+	net.Listener
+	places chan struct{} // nil if there may be any number
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newClientListener(listener net.Listener, most int) *clientListener {
+	l := &clientListener{Listener: listener, closed: make(chan struct{})}
+	if most > 0 {
+		l.places = make(chan struct{}, most)
+	}
+	return l
+}
+
+// Accept returns the next connection.
+func (l *clientListener) Accept() (net.Conn, error) {
+	leave, err := l.enter()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &clientConn{Conn: conn, leave: sync.OnceFunc(leave)}, nil
+}
+
+// enter waits until there is room for a connection.
+func (l *clientListener) enter() (leave func(), err error) {
+	if l.places == nil {
+		return func() {}, nil
+	}
+	select {
+	case l.places <- struct{}{}:
+		return func() { <-l.places }, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the listener.
+func (l *clientListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}

@@ -1,0 +1,25 @@
+package lmstfy
+
+import (
+	"net/http"
+
+	"github.com/qless/qless-go/internal/hosts"
+)
+
+// guard refuses what a browser asks for a page of another site: a browser on the operator's machine
+// reaches what nobody else can. A page reads answers, too, if its name is made to lead to this
+// server, but then the request has that name as its host.
+func (s *Server) guard(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		r := requestOf(hr)
+		switch {
+		case !hosts.Allows(hr.Host, s.config.AdminHosts):
+			r.fail(http.StatusForbidden, "the host of the request is none of the admin API's")
+		case protection.Check(hr) != nil:
+			r.fail(http.StatusForbidden, "the request comes from a page of another site")
+		default:
+			next.ServeHTTP(w, hr)
+		}
+	})
+}

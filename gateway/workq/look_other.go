@@ -1,0 +1,16 @@
+//go:build !linux
+
+package workq
+
+import (
+	"net"
+	"os"
+)
+
+// look returns an error if the other side is gone, as far as that is known.
+func look(connection net.Conn) error {
+	if isReset(connection) {
+		return os.ErrClosed
+	}
+	return nil
+}
