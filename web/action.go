@@ -161,7 +161,7 @@ func (s *site) readRequest(w http.ResponseWriter, r *http.Request) (*request, er
 		return nil, err
 	}
 	q := &request{action: action, deed: deed, form: form}
-	q.in = &input{form: form, hides: s.handler.options.Redact != nil}
+	q.in = &input{form: form, hides: s.handler.options.Redact != nil, once: s.onceOf(q)}
 	if deed.jobs != nil {
 		q.target, err = s.targetOf(q)
 	}
@@ -204,12 +204,23 @@ func (s *site) actOnJobs(w http.ResponseWriter, r *http.Request, q *request) {
 func (s *site) finish(
 	w http.ResponseWriter, r *http.Request, q *request, run *run, isLong bool, do func(),
 ) {
-	if err := s.handler.runs.add(run, isLong); err != nil {
+	run.isLong = isLong
+	if before := s.handler.repeats.first(run); before != run {
+		s.answer(w, r, q, before)
+		return
+	}
+	if err := s.handler.runs.add(run); err != nil {
+		s.handler.repeats.forget(run)
 		s.fail(w, r, err)
 		return
 	}
 	s.handler.background.Go(func() { run.do(do) })
-	if isLong {
+	s.answer(w, r, q, run)
+}
+
+// answer answers a request with what has become of a run.
+func (s *site) answer(w http.ResponseWriter, r *http.Request, q *request, run *run) {
+	if run.isLong {
 		s.answerRun(w, r, run)
 		return
 	}
@@ -250,7 +261,7 @@ func (s *site) back(page, outcome string) string {
 func (s *site) ownPage(page string) *url.URL {
 	own, err := url.Parse(page)
 	isOwn := err == nil && !own.IsAbs() && own.Host == "" && own.Opaque == "" &&
-		strings.HasPrefix(own.EscapedPath(), s.base+"/")
+		strings.HasPrefix(own.EscapedPath(), s.base+"/") && !strings.HasPrefix(own.Path, "//")
 	if !isOwn {
 		own, _ = url.Parse(s.base + "/")
 	}

@@ -77,7 +77,7 @@ func (s *site) question(q *request) *question {
 		Action: q.action, Label: q.deed.Label, Hint: q.deed.Hint, Problems: q.in.problems,
 		IsGrim: q.deed.IsGrim, Back: s.ownPage(q.cameFrom()).RequestURI(),
 	}
-	shown := map[string]bool{"sure": true, "typed": true}
+	shown := map[string]bool{"sure": true, "typed": true, onceName: true}
 	for _, field := range q.deed.Fields {
 		value := q.form.Get(field.Name)
 		if field.IsSubject && value != "" && q.in.problems[field.Name] == "" {

@@ -111,3 +111,22 @@ func TestAnActionGoesBackOnlyToThisSite(t *testing.T) {
 		require.Regexp(t, `^/($|%5C)`, where.EscapedPath(), back)
 	}
 }
+
+func TestTheWayBackStaysOnTheSite(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	for _, back := range []string{
+		"///evil.example/login", "//evil.example/login", "////evil.example", "https://evil.example/",
+		"/\\evil.example", "\\\\evil.example", "evil.example", "javascript:alert(1)", "/%2f/evil.example",
+	} {
+		target := "/actions/queue.forget?queue=mail&back=" + url.QueryEscape(back)
+		page := d.page(target)
+		requireSound(t, target, page)
+		require.NotContains(t, page, `href="//`, back)
+		got := d.post("queue.pause", form("queue", "mail", "back", back))
+		location, err := url.Parse(got.Header.Get("Location"))
+		require.NoError(t, err)
+		require.Empty(t, location.Host, back)
+		require.NotRegexp(t, `^[/\\]{2}`, got.Header.Get("Location"), back)
+	}
+}

@@ -86,3 +86,12 @@ func (h *Handler) refuseForeign(w http.ResponseWriter, r *http.Request) {
 		"user", h.options.User(r), "path", path)
 	http.Error(w, "requests from other sites are refused", http.StatusForbidden)
 }
+
+// refuseHost answers a request that names another host, which may be that of a page whose name
+// leads here.
+func (h *Handler) refuseHost(w http.ResponseWriter, r *http.Request) {
+	h.options.Logger.Warn("dashboard: a request for an unknown host was refused",
+		"user", h.options.User(r), "host", short(r.Host))
+	http.Error(w, "the dashboard has another name: Options.Hosts, or qless serve --web-host, "+
+		"says under which it is reached", http.StatusForbidden)
+}

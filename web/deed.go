@@ -23,6 +23,7 @@ type deed struct {
 	Fields []field
 	IsGrim bool // it can't be undone
 
+	isNew    bool          // what is done twice is there twice
 	isAsked  bool          // a page asks first, though nothing has to be said
 	isSingle bool          // it is offered for one job only
 	isMain   bool          // it is one of the first buttons

@@ -111,7 +111,7 @@ func changesOfJobs() []deed {
 			jobs: undepend,
 		},
 		{
-			Action: ActionJobLog, Label: "Add a note", Done: "noted", isSingle: true,
+			Action: ActionJobLog, Label: "Add a note", Done: "noted", isSingle: true, isNew: true,
 			Hint: "It is added to the history of the job.",
 			Fields: []field{
 				{Name: "message", Label: "Note", Kind: "text", IsSecret: true},
@@ -130,7 +130,8 @@ func changesOfJobs() []deed {
 		},
 		{
 			Action: ActionJobCopy, Label: "Copy", Done: "copied", isSingle: true, isAsked: true,
-			Hint: "A new job like this one is put, with another jid.",
+			isNew: true,
+			Hint:  "A new job like this one is put, with another jid.",
 			Fields: []field{
 				{Name: "to", Label: "Into the queue", Kind: "text", IsOpt: true,
 					Hint: "If it is empty, into the job's own."},
@@ -390,7 +391,7 @@ func queueOf(job *qless.Job) string {
 func newJobs() []deed {
 	return []deed{
 		{
-			Action: ActionJobPut, Label: "New job", Done: "The job was put.",
+			Action: ActionJobPut, Label: "New job", Done: "The job was put.", isNew: true,
 			Fields: []field{
 				subject("queue", "Queue"),
 				{Name: "klass", Label: "Klass", Kind: "text"},
@@ -416,12 +417,18 @@ func newJobs() []deed {
 func put(in *input) doOne {
 	queue, klass, data := in.text("queue"), in.text("klass"), in.data("data")
 	options := in.putOptions()
+	if in.once != "" { // another process may have done it
+		options = append(options, qless.JID(in.once), qless.IfAbsent())
+	}
 	return func(ctx context.Context, run *run) error {
 		var value any
 		if data != nil {
 			value = data
 		}
 		jid, err := run.site.Client.Queue(queue).Put(ctx, klass, value, options...)
+		if in.once != "" && errors.Is(err, qless.ErrExists) {
+			jid, err = in.once, nil
+		}
 		if err == nil {
 			run.made(jid)
 		}

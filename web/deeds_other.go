@@ -24,7 +24,7 @@ func otherChanges() []deed {
 			}),
 		},
 		{
-			Action: ActionScheduleRun, Label: "Run now", Done: "A job was put.",
+			Action: ActionScheduleRun, Label: "Run now", Done: "A job was put.", isNew: true,
 			Hint:   "When it is due next stays as it is.",
 			Fields: []field{id},
 			one: onNamed("id", func(ctx context.Context, run *run, name string) error {

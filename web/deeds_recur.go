@@ -35,7 +35,7 @@ func changesOfRecurring() []deed {
 			Fields: set, fill: fillRecurring, one: setRecurring,
 		},
 		{
-			Action: ActionRecurRun, Label: "Run now", Done: "A job was put.",
+			Action: ActionRecurRun, Label: "Run now", Done: "A job was put.", isNew: true,
 			Fields: []field{jid}, one: runRecurring,
 		},
 		{
@@ -48,7 +48,8 @@ func changesOfRecurring() []deed {
 		},
 		{
 			Action: ActionRecurPut, Label: "New recurring job", Done: "The recurring job was put.",
-			Hint: "If there is one with the jid, it is changed.",
+			isNew: true,
+			Hint:  "If there is one with the jid, it is changed.",
 			Fields: append([]field{
 				subject("queue", "Queue"), {Name: "klass", Label: "Klass", Kind: "text"}, every,
 				{Name: "offset", Label: "First in", Kind: "text", Hint: hintTime, IsOpt: true},

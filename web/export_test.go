@@ -8,6 +8,9 @@ import (
 // LimitReceipts changes how much a receipt of a dashboard has at most.
 func LimitReceipts(h *Handler, jobs, bytes int) { h.receipts.most = receiptSize{jobs, bytes} }
 
+// LimitStreams changes how many pages of a dashboard are updated at a time.
+func LimitStreams(h *Handler, most int) { h.streams.most = int64(most) }
+
 // LimitLooks changes how long a look at rates may take, for a test.
 func LimitLooks(t *testing.T, most time.Duration) {
 	before := rateTime

@@ -18,6 +18,7 @@ import (
 type input struct {
 	form     url.Values
 	problems map[string]string // by the name of the field, or "" for all
+	once     string            // what the form is known by if it is sent again
 	hides    bool              // data is not shown here
 }
 

@@ -28,12 +28,25 @@ const (
 // A jobData is a job, with what leads from it.
 type jobData struct {
 	*qless.Job
-	Data    json.RawMessage `json:"data,omitempty"` // always JSON, unlike that of the job
-	Result  json.RawMessage `json:"result,omitempty"`
-	Related []relatedJob    `json:"related,omitempty"`
-	Links   []Link          `json:"links,omitempty"`
+	Data    json.RawMessage // always JSON, unlike that of the job
+	Result  json.RawMessage
+	Related []relatedJob
+	Links   []Link
 
 	now time.Time
+}
+
+// MarshalJSON writes the fields of the job, too.
+func (j *jobData) MarshalJSON() ([]byte, error) {
+	type fields qless.Job
+	job := fields(*j.Job)
+	job.Data = j.Data
+	return json.Marshal(struct {
+		fields
+		Result  json.RawMessage `json:"result,omitempty"`
+		Related []relatedJob    `json:"related,omitempty"`
+		Links   []Link          `json:"links,omitempty"`
+	}{job, j.Result, j.Related, j.Links})
 }
 
 // A relatedJob is a job that another one depends on, or that depends on it.

@@ -2,37 +2,47 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"sync/atomic"
 	"time"
 )
+
+const (
+	maxStreams     = 1000             // how many pages are updated at a time
+	streamPatience = 30 * time.Second // how long a browser may take for an update
+)
+
+// streams counts the pages that are updated.
+type streams struct {
+	open atomic.Int64
+	most int64
+}
 
 // live sends the changing part of a page whenever it has changed, as server-sent events, for as
 // long as somebody looks at it. All pages are updated at the same times: when a turn of the samples
 // begins.
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // the server's limit is for pages
+	streams := &s.handler.streams
+	defer streams.open.Add(-1)
+	if streams.open.Add(1) > streams.most {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many pages are being updated", http.StatusServiceUnavailable)
+		return
+	}
+	page, once := r.URL.Query().Get("page"), newID()
+	now := s.fragment(r, page, once)
+	if !now.isPage || now.isStill {
+		s.fail(w, r, notFound("there are no updates of %q", short(page)))
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	var last []byte
-	for {
-		now, err := s.fragment(r.Context(), r, r.URL.Query().Get("page"))
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		if !bytes.Equal(now, last) {
-			last = now
-			text, _ := json.Marshal(string(now)) // one line
-			_, err = fmt.Fprintf(w, "event: content\ndata: %s\n\n", text)
-		} else {
-			_, err = fmt.Fprint(w, ":\n\n")
-		}
-		if err != nil || control.Flush() != nil {
-			return
-		}
+	to := &stream{w: w, control: http.NewResponseController(w)}
+	for to.send(now.body.Bytes()) == nil {
 		next := time.NewTimer(time.Until(s.samples.turn(time.Now(), s.handler.options.Interval)))
 		select {
 		case <-next.C:
@@ -40,5 +50,66 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 			next.Stop()
 			return
 		}
+		if !now.isStill {
+			now = s.fragment(r, page, once)
+		}
 	}
 }
+
+// A stream sends a page to a browser.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	last    []byte
+}
+
+// send sends a page, or a sign of life if it is as it was. The server's time for a whole answer
+// does not hold here: each update has its own.
+func (t *stream) send(page []byte) error {
+	_ = t.control.SetWriteDeadline(time.Now().Add(streamPatience))
+	event := []byte(":\n\n")
+	if !bytes.Equal(page, t.last) {
+		t.last = page
+		text, _ := json.Marshal(string(page)) // one line
+		event = fmt.Appendf(nil, "event: content\ndata: %s\n\n", text)
+	}
+	_, err := t.w.Write(event)
+	if err == nil {
+		err = t.control.Flush()
+	}
+	_ = t.control.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// fragment returns the part of a page that is updated, as it is now. Nothing but pages is served:
+// what else has a path may do something, or never end.
+func (s *site) fragment(r *http.Request, page, once string) *recorder {
+	got := &recorder{}
+	target, err := url.ParseRequestURI(page)
+	if err != nil || target.IsAbs() {
+		return got
+	}
+	asked := r.Clone(context.WithValue(r.Context(), isFragment{}, once))
+	asked.URL, asked.RequestURI, asked.Pattern = target, page, ""
+	asked.Header.Set("Accept", "text/html")
+	s.pages.ServeHTTP(got, asked)
+	return got
+}
+
+// A recorder keeps what a page shows.
+type recorder struct {
+	body    bytes.Buffer
+	header  http.Header
+	isPage  bool // and not what answers for a path that no page has
+	isStill bool // the page is not updated any more
+}
+
+func (r *recorder) Header() http.Header {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	return r.header
+}
+
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+func (r *recorder) WriteHeader(int)             {}

@@ -38,6 +38,7 @@ type run struct {
 	audit   *audit
 	receipt *receipt
 	isLong  bool
+	once    string // what the form is known by that asked for it
 	stopped atomic.Bool
 	ended   chan struct{} // closed when done is final
 
@@ -51,7 +52,7 @@ func (s *site) newRun(r *http.Request, q *request) *run {
 	run := &run{
 		ID: newID(), Action: q.action, Label: q.deed.Label, Back: q.form.Get("back"),
 		Began: time.Now(), site: s, deed: q.deed, audit: s.auditOf(r, q),
-		ended: make(chan struct{}), phase: "collecting",
+		ended: make(chan struct{}), phase: "collecting", once: q.in.once,
 	}
 	if q.target != nil {
 		run.What = q.target.String()
@@ -74,6 +75,9 @@ func (r *run) do(work func()) {
 		done.Receipt = r.receipt.ID
 	}
 	r.mu.Unlock()
+	if done.Err != nil && done.Count == 0 {
+		r.site.handler.repeats.forget(r)
+	}
 	if isDenial(done.Err) {
 		r.site.denials.add(r.Action)
 	}
@@ -337,12 +341,12 @@ type runs struct {
 	order []string
 }
 
-func (a *runs) add(one *run, isLong bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if one.isLong = isLong; !isLong {
+func (a *runs) add(one *run) error {
+	if !one.isLong {
 		return nil
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.underWay() >= maxLongRuns {
 		return invalid("%d actions are under way: wait until one has ended, or stop one", maxLongRuns)
 	}

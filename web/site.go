@@ -15,6 +15,7 @@ type site struct {
 	handler *Handler
 	base    string // the path before those of its pages, without a slash at the end
 	mux     *http.ServeMux
+	pages   *http.ServeMux // those that s.page has registered, and nothing else
 	samples samples
 	denials denials
 	feed    feed
@@ -25,7 +26,9 @@ type site struct {
 }
 
 func newSite(h *Handler, source Source, base string) *site {
-	s := &site{Source: source, handler: h, base: base, mux: http.NewServeMux()}
+	s := &site{
+		Source: source, handler: h, base: base, mux: http.NewServeMux(), pages: http.NewServeMux(),
+	}
 	s.samples.began = time.Now()
 	s.page("/{$}", s.overview)
 	s.page("/queues", s.queues)
@@ -75,14 +78,19 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // page serves a page at a pattern below the base.
 func (s *site) page(pattern string, read func(*http.Request) (*view, error)) {
-	s.mux.HandleFunc("GET "+s.base+pattern, func(w http.ResponseWriter, r *http.Request) {
+	serve := func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r)
+		if to, isLive := w.(*recorder); isLive {
+			to.isPage, to.isStill = true, err == nil && (v.isStill || v.goTo != "")
+		}
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
 		s.show(w, r, v)
-	})
+	}
+	s.mux.HandleFunc("GET "+s.base+pattern, serve)
+	s.pages.HandleFunc("GET "+s.base+pattern, serve)
 }
 
 func (s *site) missing(w http.ResponseWriter, r *http.Request) {

@@ -2,10 +2,8 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"html/template"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,6 +29,8 @@ type frame struct {
 	Site    *site
 	Request *http.Request
 	Outcome *outcome // what the last action has done, if this page follows it
+
+	once string
 }
 
 // Data is what the page shows.
@@ -112,7 +112,8 @@ func (s *site) Link(kind, name string) string { return s.link(kind, name) }
 // Sub is the URL of a page below that of something with a name.
 func (s *site) Sub(kind, name, page string) string { return s.sub(kind, name, page) }
 
-// isFragment is the key of a context value that asks for the part of a page that is updated.
+// isFragment is the key of a context value that asks for the part of a page that is updated. The
+// value is the page's word for forms.
 type isFragment struct{}
 
 // show answers a request for a page: as JSON, HTML, or the part of it that is updated.
@@ -167,6 +168,9 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, err error) {
 // prefersJSON reports whether a request asks for JSON rather than for HTML, by its header or by the
 // parameter format.
 func prefersJSON(r *http.Request) bool {
+	if r.Context().Value(isFragment{}) != nil {
+		return false
+	}
 	if r.URL.Query().Get("format") == "json" {
 		return true
 	}
@@ -183,38 +187,6 @@ func writeJSON(w http.ResponseWriter, status int, data any) {
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(data)
 }
-
-// fragment returns the part of a page that is updated, as it is now.
-func (s *site) fragment(ctx context.Context, r *http.Request, page string) ([]byte, error) {
-	target, err := url.ParseRequestURI(page)
-	if err != nil || !strings.HasPrefix(target.Path, s.Base()+"/") {
-		return nil, invalid("there is no page %q", page)
-	}
-	asked := r.Clone(context.WithValue(ctx, isFragment{}, true))
-	asked.URL, asked.RequestURI, asked.Pattern = target, page, ""
-	asked.Header.Set("Accept", "text/html")
-	var got recorder
-	s.mux.ServeHTTP(&got, asked)
-	return got.body.Bytes(), nil
-}
-
-// A recorder keeps what a handler answers.
-type recorder struct {
-	body   bytes.Buffer
-	header http.Header
-}
-
-func (r *recorder) Header() http.Header {
-	if r.header == nil {
-		r.header = http.Header{}
-	}
-	return r.header
-}
-
-func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
-func (r *recorder) WriteHeader(int)             {}
-
-var _ io.Writer = (*recorder)(nil)
 
 // A page's template is the layout with the page's "content".
 var templates = parseTemplates()

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/hosts"
 )
 
 // A Source is a namespace that the dashboard shows.
@@ -34,6 +35,12 @@ type Source struct {
 type Options struct {
 	// Prefix is the path below which it is mounted, such as "/queues".
 	Prefix string
+
+	// Hosts are the names under which browsers reach the dashboard, besides localhost. A request for
+	// another name is refused: a page of another site, whose name leads here, could have sent it.
+	// Without Hosts, that holds for requests over the loopback interface only. Addresses, such as
+	// 10.1.2.3, are never refused.
+	Hosts []string
 
 	// ReadOnly allows no action.
 	ReadOnly bool
@@ -80,6 +87,8 @@ type Handler struct {
 	outcomes   outcomes
 	receipts   receipts
 	runs       runs
+	streams    streams
+	repeats    repeats
 	background sync.WaitGroup
 }
 
@@ -96,6 +105,7 @@ func New(options Options, sources ...Source) (*Handler, error) {
 	}
 	h := &Handler{options: options}
 	h.receipts.most = maxReceipt
+	h.streams.most = maxStreams
 	names, bases := map[string]bool{}, map[string]bool{}
 	for i, source := range sources {
 		if source.Client == nil {
@@ -191,8 +201,18 @@ func (h *Handler) routes() http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
+		if !h.isNamed(r) {
+			h.refuseHost(w, r)
+			return
+		}
 		safe.ServeHTTP(w, r)
 	})
+}
+
+// isNamed reports whether a request names the dashboard as its own pages do.
+func (h *Handler) isNamed(r *http.Request) bool {
+	names := h.options.Hosts
+	return len(names) == 0 && !hosts.IsLocal(r) || hosts.Allows(r.Host, names)
 }
 
 // space returns the segment of the paths of a namespace. Dots and a slash can't be one.

@@ -54,6 +54,9 @@ func (d *desk) ask(method, target, body string, headers ...string) answer {
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
@@ -128,4 +131,50 @@ func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
 	d := newDesk(t, web.Options{})
 	got := d.ask(http.MethodPost, "/actions/queue.pause", "queue=mail", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusForbidden, got.StatusCode)
+}
+
+func TestRequestsForOtherHostsAreRefused(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	jid := d.put("mail", "Send")
+	named := d.at(web.New(web.Options{Hosts: []string{"jobs.example.com"}, Logger: testkit.Quiet()},
+		web.Source{Client: d.Client}))
+	status := func(of *desk, host string) int {
+		got := of.ask(http.MethodGet, "/jobs/"+jid, "", "Host", host)
+		action := of.ask(http.MethodPost, "/actions/job.track", "job=waiting:"+jid, "Host", host)
+		require.Equal(t, got.StatusCode == http.StatusForbidden,
+			action.StatusCode == http.StatusForbidden, host)
+		return got.StatusCode
+	}
+	for _, host := range []string{"localhost:80", "10.1.2.3", "[::1]:8080", "jobs.example.com:443"} {
+		require.Equal(t, http.StatusOK, status(named, host), host)
+	}
+	for _, host := range []string{"evil.example", "evil.example:8080", "example.com"} {
+		require.Equal(t, http.StatusForbidden, status(named, host), host)
+		require.Equal(t, http.StatusOK, status(d, host), "behind something with names of its own")
+	}
+}
+
+func TestRequestsOverTheLoopbackInterfaceNameIt(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	server := httptest.NewServer(d.handler)
+	defer server.Close()
+	for host, want := range map[string]int{
+		"": http.StatusOK, "localhost:1234": http.StatusOK, "evil.example": http.StatusForbidden,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/", nil)
+		require.NoError(t, err)
+		r.Host = host
+		got, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		require.Equal(t, want, got.StatusCode, host)
+	}
+}
+
+func TestTheFilesAreNotListed(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, "/static/qless.js", "").StatusCode)
+	for _, path := range []string{"/static/", "/static/none", "/static/qless.js/"} {
+		require.Equal(t, http.StatusNotFound, d.ask(http.MethodGet, path, "").StatusCode, path)
+	}
 }

@@ -1,0 +1,107 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go/internal/testkit"
+	"github.com/qless/qless-go/web"
+)
+
+// A viewer reads the updates of a page.
+type viewer struct {
+	t    *testing.T
+	body *bufio.Reader
+	end  func()
+}
+
+// watch opens the updates of a page of a server.
+func watch(t *testing.T, address, page string) (*viewer, *http.Response) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		address+"/live?page="+url.QueryEscape(page), nil)
+	require.NoError(t, err)
+	got, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = got.Body.Close() })
+	return &viewer{t, bufio.NewReader(got.Body), cancel}, got
+}
+
+// line returns the next line that begins with a text.
+func (v *viewer) line(begin string) string {
+	v.t.Helper()
+	for {
+		line, err := v.body.ReadString('\n')
+		require.NoError(v.t, err)
+		if strings.HasPrefix(line, begin) {
+			return line
+		}
+	}
+}
+
+func TestOnlyPagesAreUpdated(t *testing.T) {
+	d := newDesk(t, web.Options{})
+	d.put("mail", "Send")
+	for _, page := range []string{
+		"", "queues", "/nowhere", "/live", "/live?page=/", "/live?page=/live?page=/",
+		strings.Repeat("/live?page=", 24) + "/", "/actions/queue.pause?queue=mail",
+		"/actions/job.put", "/receipts/x", "/queues.json", "/failed.json", "/static/qless.js",
+		"//evil/../queues", "/./live?page=/", "/queues/../live?page=/", "http://evil.example/queues",
+		"/find?q=Send", "/find?q=" + d.put("mail", "Send"), "/queues/mail?klass=Send", "/settings",
+	} {
+		got := d.ask(http.MethodGet, "/live?page="+page, "")
+		require.Equal(t, http.StatusNotFound, got.StatusCode, page)
+		require.Less(t, len(got.body), 10_000, page)
+		require.NotContains(t, got.Header.Get("Content-Type"), "event-stream", page)
+	}
+}
+
+func TestEveryPageWithUpdatesHasThem(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
+	jid := d.put("mail", "Send")
+	server := httptest.NewServer(d.handler)
+	t.Cleanup(server.Close)
+	for _, page := range []string{
+		"/", "/queues", "/queues/mail", "/queues/mail/why", "/jobs/" + jid, "/jobs/" + jid + "/graph",
+		"/failures", "/klasses", "/workers", "/recurring", "/schedules", "/limits", "/tracked",
+		"/completed", "/tags", "/activity", "/server", "/jobs/none", "/queues/mail?format=json",
+	} {
+		v, got := watch(t, server.URL, page)
+		require.Equal(t, http.StatusOK, got.StatusCode, page)
+		require.Contains(t, v.line("data:"), `\u003c`, page)
+		v.line("\n")
+		v.line("")
+		v.end()
+	}
+}
+
+func TestNoMorePagesAreUpdatedThanTheLimit(t *testing.T) {
+	d := newDesk(t, web.Options{Interval: 10 * time.Millisecond})
+	handler := d.handler.(*web.Handler)
+	web.LimitStreams(handler, 2)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	first, _ := watch(t, server.URL, "/")
+	second, _ := watch(t, server.URL, "/queues")
+	first.line("data:")
+	second.line("data:")
+	_, refused := watch(t, server.URL, "/")
+	require.Equal(t, http.StatusServiceUnavailable, refused.StatusCode)
+	require.NotEmpty(t, refused.Header.Get("Retry-After"))
+	require.Contains(t, d.page("/queues"), "Queues", "other requests are answered")
+	first.end()
+	testkit.Until(t, "the place is free", func() bool {
+		_, got := watch(t, server.URL, "/")
+		return got.StatusCode == http.StatusOK
+	})
+}
