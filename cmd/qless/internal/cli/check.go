@@ -80,7 +80,7 @@ func (a *app) checkCommand() *cobra.Command {
 		c.queueCommand(), c.workersCommand(), c.failuresCommand(), c.serverCommand())
 	command.Long = "Check something against thresholds, for a monitor. The exit status is 0 for OK,\n" +
 		"1 for WARNING, 2 for CRITICAL and 3 for UNKNOWN: when there is no server, too. 3 is also the\n" +
-		"status of a wrong use.\n\n" +
+		"status of a wrong use, but for a check that does not exist or is not named: that is 2.\n\n" +
 		"--format nagios prints a line with performance data, as Nagios and Icinga want it;\n" +
 		"--format prometheus prints metrics for the textfile collector of the node exporter."
 	command.SetFlagErrorFunc(misused)

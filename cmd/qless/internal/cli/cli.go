@@ -6,6 +6,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -82,6 +83,7 @@ func (a *app) root() *cobra.Command {
 		a.scriptCommand(),
 		a.versionCommand(),
 		a.statusCommand(),
+		a.sweepCommand(),
 		a.tailCommand(),
 		a.topCommand(),
 		a.whyCommand(),
@@ -108,7 +110,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// group returns a command that only has others below it. Without one of those, it prints its help.
+// group returns a command that only has others below it. Without one of those, its use is wrong, and
+// it prints its help where errors are printed.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use,
@@ -119,7 +122,10 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+		RunE: func(command *cobra.Command, _ []string) error {
+			command.SetOut(command.ErrOrStderr())
+			return usageError{errors.Join(errors.New("want a command"), command.Help())}
+		},
 	}
 	command.AddCommand(commands...)
 	return command

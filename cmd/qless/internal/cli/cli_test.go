@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -132,4 +134,44 @@ func TestWithoutAServerTheStatusIs5(t *testing.T) {
 	require.Equal(t, 5, r.status)
 	require.NotContains(t, r.errors, "secret")
 	require.Equal(t, 1, strings.Count(r.errors, "\n"), r.errors)
+}
+
+func TestNothingAskedIsStatus2(t *testing.T) {
+	var walk func(command *cobra.Command)
+	walk = func(command *cobra.Command) {
+		if !command.HasSubCommands() {
+			return
+		}
+		args := strings.Fields(command.CommandPath())[1:]
+		for _, more := range [][]string{nil, {"--json"}} {
+			var out, errs bytes.Buffer
+			status := cli.Main(append(slices.Clone(args), more...), strings.NewReader(""), &out, &errs)
+			require.Equal(t, 2, status, args)
+			require.Empty(t, out.String(), args)
+			require.Contains(t, errs.String(), "qless: want ", args)
+			if command.Name() != "serve" {
+				require.Contains(t, errs.String(), "Usage:", args)
+			}
+		}
+		for _, below := range command.Commands() {
+			walk(below)
+		}
+	}
+	walk(cli.Root())
+}
+
+func TestNoOutputChangesTheTerminal(t *testing.T) {
+	e := newEnv(t)
+	const name = "q\u009b31m\u202e\x7f\x1b[31m"
+	_, err := e.Client().Queue(name).Put(t.Context(), name, nil, qless.JID(name), qless.Tags(name))
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"queue", "ls", "--json"}, {"queue", "ls"}, {"job", "show", name, "--json"}, {"job", "show", name},
+		{"status", "--namespace", name}, {"status", "--json"}, {"tag", "ls", "--json"},
+		{"job", "cancel", name, "--dry-run"}, {"job", "tag", name, "--tag", name},
+	} {
+		r := e.run("", args...)
+		require.Equal(t, 0, r.status, r.errors)
+		require.NotRegexp(t, "[\\x{7f}-\\x{9f}\\x{202e}\\x1b]", r.out+r.errors, args)
+	}
 }

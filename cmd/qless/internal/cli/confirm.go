@@ -14,7 +14,7 @@ import (
 func (a *app) confirm(what string) (bool, error) {
 	switch {
 	case a.dryRun:
-		fmt.Fprintf(a.err, "would %s\n", what)
+		fmt.Fprintf(a.err, "would %s\n", text.Clean(what))
 		return false, nil
 	case a.yes:
 		return true, nil
@@ -23,6 +23,7 @@ func (a *app) confirm(what string) (bool, error) {
 	}
 	a.watch.stop()
 	defer a.watch.resume()
+	what = text.Clean(what)
 	fmt.Fprintf(a.err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), what[1:])
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && err != io.EOF {
@@ -39,12 +40,12 @@ func (a *app) confirm(what string) (bool, error) {
 // goOn reports whether to do what nobody has to confirm: unless it is only to be told.
 func (a *app) goOn(format string, values ...any) bool {
 	if a.dryRun {
-		fmt.Fprintf(a.err, "would "+format+"\n", values...)
+		a.say("would "+format, values...)
 	}
 	return !a.dryRun
 }
 
 // say tells what was done.
 func (a *app) say(format string, values ...any) {
-	fmt.Fprintf(a.err, format+"\n", values...)
+	fmt.Fprintln(a.err, text.Clean(fmt.Sprintf(format, values...)))
 }

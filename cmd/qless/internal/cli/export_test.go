@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,3 +25,6 @@ func StopClock(text string) {
 func Root() *cobra.Command {
 	return (&app{out: io.Discard, err: io.Discard}).root()
 }
+
+// Limited returns a listener that takes some connections at a time.
+func Limited(l net.Listener, most int) net.Listener { return limited(l, most) }

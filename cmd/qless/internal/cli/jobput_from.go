@@ -313,7 +313,7 @@ func (p *putFrom) report(jobs []*fileJob, failed error) error {
 func (p *putFrom) tellWrong() {
 	slices.SortFunc(p.sum.Wrong, func(a, b wrongLine) int { return a.Line - b.Line })
 	for _, wrong := range p.sum.Wrong {
-		fmt.Fprintf(p.err, "line %d: %s\n", wrong.Line, wrong.Error)
+		fmt.Fprintf(p.err, "line %d: %s\n", wrong.Line, text.Clean(wrong.Error))
 	}
 }
 

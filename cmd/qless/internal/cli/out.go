@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,12 +17,22 @@ import (
 // print prints a value as JSON if that is wanted, and otherwise as a table.
 func (a *app) print(value any, rows func() *table) error {
 	if a.json {
-		encoder := json.NewEncoder(a.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(value)
+		return writeJSON(a.out, value, "  ")
 	}
 	return rows().write(a.out)
+}
+
+// writeJSON writes a value as JSON, in which nothing can change a terminal.
+func writeJSON(out io.Writer, value any, indent string) error {
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetIndent("", indent)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := out.Write(text.EscapeJSON(plain.Bytes()))
+	return err
 }
 
 // A colour is how something looks on a terminal.

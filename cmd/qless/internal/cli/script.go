@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,18 +13,43 @@ import (
 )
 
 func (a *app) scriptCommand() *cobra.Command {
-	return &cobra.Command{
+	var load bool
+	command := &cobra.Command{
 		Use:   "script",
 		Short: "Print the script that clients of other languages load in place of their own",
 		Long: "Print the script that clients of other languages load in place of their own qless.lua, to\n" +
-			"run on current servers and to share queues with clients in Go.",
-		Example: "  qless script > qless.lua\n  qless script | redis-cli -x script load",
+			"run on current servers and to share queues with clients in Go. With --load, load it into the\n" +
+			"server instead, and print its SHA-1.",
+		Example: "  qless script > qless.lua\n  qless script --load",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
+			if load {
+				return a.run(a.loadScript)(command, args)
+			}
 			_, err := io.WriteString(a.out, qless.DropInScript())
 			return err
 		},
 	}
+	command.Flags().BoolVar(&load, "load", false, "load it into the server, and print its SHA-1")
+	return command
+}
+
+// loadScript loads the script into the server, where it stays until the next restart or SCRIPT FLUSH.
+func (a *app) loadScript(ctx context.Context, _ *qless.Client, _ []string) error {
+	rdb, err := a.redisClient()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rdb.Close() }()
+	sha, err := rdb.ScriptLoad(ctx, qless.DropInScript()).Result()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(map[string]string{"sha": sha}, nil)
+	}
+	_, err = fmt.Fprintln(a.out, sha)
+	return err
 }
 
 // lowestServer is the oldest version of Redis that qless runs on.

@@ -1,11 +1,14 @@
 package cli_test
 
 import (
+	"crypto/sha1"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +20,18 @@ func TestTheScriptIsPrintedAsItIs(t *testing.T) {
 	e := newEnv(t)
 	e.url = "" // no server is needed
 	require.Equal(t, qless.DropInScript(), e.ok("script"))
+}
+
+func TestTheScriptIsLoaded(t *testing.T) {
+	e, client := newReal(t)
+	_, err := client.Queue("mail").Put(t.Context(), "Welcome", nil)
+	require.NoError(t, err)
+	sha := strings.TrimSpace(e.ok("script", "--load"))
+	require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(qless.DropInScript()))), sha)
+	require.JSONEq(t, `{"sha":"`+sha+`"}`, e.ok("script", "--load", "--json"))
+	length, err := redisOf(t, e).EvalSha(t.Context(), sha, nil, "length", "1", "mail").Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, length)
 }
 
 func TestTheVersionNamesTheOldestServer(t *testing.T) {

@@ -39,6 +39,10 @@ Without the URL of a Redis server, jobs are kept in memory, and lost at the end.
 	flags := command.Flags()
 	flags.StringVar(&o.lmstfy, "lmstfy", "", "address of lmstfy's API")
 	flags.StringVar(&o.lmstfyAdmin, "lmstfy-admin", "", "address of lmstfy's admin API")
+	flags.StringArrayVar(&o.lmstfyAdminHosts, "lmstfy-admin-host", nil,
+		"name by which lmstfy's admin API may be asked; may be given repeatedly")
+	flags.IntVar(&o.maxConnections, "max-connections", 0,
+		"connections of each gateway (default 16384 for lmstfy and 10000 for workq; -1 for any number)")
 	flags.BoolVar(&o.skipTokens, "skip-tokens", false,
 		"take requests of lmstfy's clients without looking at their tokens")
 	flags.StringVar(&o.workq, "workq", "", "address for Workq's protocol")
@@ -69,6 +73,8 @@ func (a *app) exporterCommand() *cobra.Command {
 // serveOptions say what is served, and how.
 type serveOptions struct {
 	lmstfy, lmstfyAdmin, workq, metrics string
+	lmstfyAdminHosts                    []string
+	maxConnections                      int
 	web                                 webOptions
 
 	skipTokens             bool
@@ -145,7 +151,10 @@ func (a *app) serveWorkqCommand() *cobra.Command {
 			return workq.Run(command.Context(), options, a.out, a.err)
 		},
 	}
-	command.Flags().StringVar(&options.Listen, "listen", workq.DefaultListen, "address to listen on")
+	flags := command.Flags()
+	flags.StringVar(&options.Listen, "listen", workq.DefaultListen, "address to listen on")
+	flags.IntVar(&options.MaxConnections, "max-connections", 0,
+		"connections of clients; others are refused (default 10000; -1 for any number)")
 	return command
 }
 
@@ -172,6 +181,10 @@ func (a *app) serveLmstfyCommand() *cobra.Command {
 	flags.StringVar(&options.Listen, "listen", "", "address of the API (default 127.0.0.1:7777)")
 	flags.StringVar(&options.AdminListen, "admin-listen", "",
 		"address of the admin API (default 127.0.0.1:7778)")
+	flags.StringArrayVar(&options.AdminHosts, "admin-host", nil,
+		"name by which the admin API may be asked; may be given repeatedly")
+	flags.IntVar(&options.MaxConnections, "max-connections", 0,
+		"connections of each API; others wait (default 16384; -1 for any number)")
 	flags.StringVarP(&options.ConfigFile, "config", "c", "", "configuration file of lmstfy's server")
 	flags.BoolVar(&options.SkipTokens, "skip-tokens", false,
 		"take requests without looking at their tokens")

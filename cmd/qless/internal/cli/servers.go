@@ -114,7 +114,8 @@ func (s *servers) listenLmstfy(ctx context.Context) error {
 	}
 	server, err := lmstfy.New(lmstfy.Config{
 		Pools: map[string]lmstfy.Pool{lmstfy.DefaultPool: {Client: s.qless, Redis: s.redis}},
-		Admin: s.redis, AdminPrefix: prefix, SkipTokens: o.skipTokens, Logger: s.log,
+		Admin: s.redis, AdminPrefix: prefix, AdminHosts: o.lmstfyAdminHosts,
+		SkipTokens: o.skipTokens, MaxConnections: o.maxConnections, Logger: s.log,
 	})
 	if err != nil {
 		return err
@@ -134,7 +135,9 @@ func (s *servers) listenWorkq(ctx context.Context) error {
 	if s.options.workq == "" {
 		return nil
 	}
-	server, err := workq.New(workq.Config{Client: s.qless, Logger: s.log})
+	server, err := workq.New(workq.Config{
+		Client: s.qless, MaxConnections: s.options.maxConnections, Logger: s.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -149,7 +152,8 @@ func (s *servers) listenMetrics(ctx context.Context) error {
 	const patience = 30 * time.Second // with slow clients
 	server := &http.Server{
 		Handler: s.metricsHandler(), ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-		ReadTimeout: patience, IdleTimeout: 4 * patience, MaxHeaderBytes: 64 << 10,
+		ReadTimeout: patience, WriteTimeout: 2 * patience, IdleTimeout: 4 * patience,
+		MaxHeaderBytes: 64 << 10,
 	}
 	return s.add(ctx, s.options.metrics, &listening{
 		name: "metrics", serve: server.Serve, shutdown: server.Shutdown, isLast: true})

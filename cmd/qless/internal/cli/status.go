@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -45,10 +46,10 @@ func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Dur
 		return err
 	}
 	if a.json {
-		return a.print(o, nil)
+		return errors.Join(a.print(o, nil), damage(o))
 	}
 	s := statusScreen{out: a.out, style: text.StyleOf(a.out)}
-	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), o.Namespace,
+	s.line("%s  namespace %s  %s", s.style.Bold(a.serverName()), text.Clean(o.Namespace),
 		o.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
 	s.attention(o.Attention)
 	s.workers(o)
@@ -57,7 +58,16 @@ func (a *app) showStatus(ctx context.Context, client *qless.Client, old time.Dur
 	}
 	s.failures(o.Failures)
 	s.limits(o.FullLimits)
-	return s.err
+	return errors.Join(s.err, damage(o))
+}
+
+// damage returns an error if keys are damaged, so that figures of the status are missing.
+func damage(o *doctor.Status) error {
+	if len(o.Damaged) == 0 {
+		return nil
+	}
+	return fmt.Errorf("damaged keys, which qless doctor examines: %s",
+		text.Clean(strings.Join(o.Damaged, ", ")))
 }
 
 // serverName returns the address of the server, without what is secret in its URL.

@@ -177,3 +177,17 @@ func TestStatusOfAServerThatIsAwayIs5(t *testing.T) {
 	require.Equal(t, 5, r.status)
 	require.Empty(t, r.out)
 }
+
+func TestDamagedQueuesAreTold(t *testing.T) {
+	server := testkit.Start(t)
+	e := &env{t: t, url: "redis://" + server.Addr()}
+	require.NoError(t, server.Client(t).Set(t.Context(), "ql:queues", "x", 0).Err())
+	for _, words := range []string{"status", "status --json", "queue ls", "queue ls --json"} {
+		r := e.fields(words)
+		require.Equal(t, 1, r.status, words)
+		require.Contains(t, r.errors, "qless: ", words)
+		require.NotContains(t, r.out, "nothing needs attention", words)
+	}
+	require.Contains(t, e.fields("status").errors, "ql:queues")
+	require.Contains(t, e.fields("status").out, "keys are damaged: ql:queues")
+}

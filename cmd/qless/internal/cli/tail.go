@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -111,9 +110,7 @@ func (t *tail) show(ctx context.Context, event qless.Event) error {
 		}
 	}
 	if t.json {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(e)
+		return writeJSON(t.out, e, "")
 	}
 	_, err := fmt.Fprintln(t.out, t.line(&e))
 	return err

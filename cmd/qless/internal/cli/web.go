@@ -13,18 +13,26 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/qless/qless-go/internal/hosts"
 	"github.com/qless/qless-go/web"
 )
+
+// maxWebConnections is how many connections the dashboard has at a time. Pages that are updated
+// have one each, and the dashboard updates fewer.
+const maxWebConnections = 2000
 
 // webOptions say how the dashboard is served.
 type webOptions struct {
 	listen, prefix, user string
+	hosts                []string
 	readOnly             bool
 }
 
 func (o *webOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "web", "", "address of the dashboard")
 	flags.StringVar(&o.prefix, "web-prefix", "", "path below which the dashboard is, such as /queues")
+	flags.StringSliceVar(&o.hosts, "web-host", nil, "name under which browsers reach the dashboard, "+
+		"besides localhost, its addresses, and that in --web")
 	flags.StringVar(&o.user, "web-user", "",
 		"user who may see the dashboard, with the password in QLESS_WEB_PASSWORD")
 	flags.BoolVar(&o.readOnly, "web-read-only", false, "offer no actions in the dashboard")
@@ -37,7 +45,7 @@ func (s *servers) listenWeb(ctx context.Context) error {
 		return nil
 	}
 	dashboard, err := web.New(
-		web.Options{Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log},
+		web.Options{Prefix: o.prefix, ReadOnly: o.readOnly, Logger: s.log, Hosts: o.names()},
 		web.Source{Client: s.qless, Redis: s.redis},
 	)
 	if err != nil {
@@ -57,7 +65,26 @@ func (s *servers) listenWeb(ctx context.Context) error {
 	}
 	server.RegisterOnShutdown(end)
 	s.closes = append(s.closes, dashboard.Close, end)
-	return s.add(ctx, o.listen, &listening{name: "web", serve: server.Serve, shutdown: server.Shutdown})
+	l := &listening{name: "web", serve: server.Serve, shutdown: server.Shutdown}
+	if err := s.add(ctx, o.listen, l); err != nil {
+		return err
+	}
+	if o.user == "" && !hosts.IsLoopback(l.listener.Addr()) {
+		s.log.Warn("the dashboard asks for no user: anyone who can reach it may use it",
+			"address", l.listener.Addr().String())
+	}
+	l.listener = limited(l.listener, maxWebConnections)
+	return nil
+}
+
+// names returns the names under which the dashboard is reached. There is always one, so that the
+// others are refused.
+func (o *webOptions) names() []string {
+	names := append([]string{"localhost"}, o.hosts...)
+	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
+		names = append(names, host)
+	}
+	return names
 }
 
 // protected asks for a user and a password before it passes requests on, if there is a user.

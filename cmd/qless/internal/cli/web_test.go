@@ -104,3 +104,40 @@ func TestWhatTheDashboardCanceledIsPutAgainFromItsReceipt(t *testing.T) {
 		require.Equal(t, withoutHistory(t, was), withoutHistory(t, is))
 	}
 }
+
+func TestTheDashboardKnowsItsHosts(t *testing.T) {
+	e := newEnv(t)
+	s := e.serving(1, "serve", "--web", "localhost:0", "--web-host", "jobs.example.com,ops.example.com")
+	for host, want := range map[string]int{
+		s.addresses["web"]: http.StatusOK, "localhost:80": http.StatusOK, "jobs.example.com": http.StatusOK,
+		"ops.example.com:443": http.StatusOK, "evil.example": http.StatusForbidden,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addresses["web"]+"/", nil)
+		require.NoError(t, err)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.StatusCode, host)
+	}
+	require.Zero(t, s.end())
+	require.NotContains(t, s.log.String(), "asks for no user")
+}
+
+func TestTheDashboardWarnsThatAnyoneMayUseIt(t *testing.T) {
+	e := newEnv(t)
+	e.environ = append(e.environ, "QLESS_WEB_PASSWORD=secret")
+	for _, c := range []struct {
+		arguments []string
+		isWarned  bool
+	}{
+		{[]string{"--web", ":0"}, true},
+		{[]string{"--web", "0.0.0.0:0", "--web-read-only"}, true},
+		{[]string{"--web", ":0", "--web-user", "ann"}, false},
+		{[]string{"--web", "[::1]:0"}, false},
+	} {
+		s := e.serving(1, append([]string{"serve"}, c.arguments...)...)
+		require.Zero(t, s.end())
+		require.Equal(t, c.isWarned, strings.Contains(s.log.String(), "asks for no user"), c.arguments)
+	}
+}

@@ -121,6 +121,8 @@ func adviceFor(queue string, cause *doctor.Cause) advice {
 		return adviceForBlockers("Look at what they wait for.", cause)
 	case doctor.CodeFailedDependency:
 		return adviceForFailed(cause)
+	case doctor.CodeUntold:
+		return advice{"Tell them, or wait: a Go worker does so every 5 minutes.", "qless sweep"}
 	}
 	return adviceForRest(queue, cause)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
@@ -39,6 +40,19 @@ func (w why) pop(queue string, n int) []*qless.Job {
 	require.NoError(w.t, err)
 	require.Len(w.t, jobs, n)
 	return jobs
+}
+
+// failSilently fails a waiting job as a script of another client does, which tells nobody.
+func failSilently(t *testing.T, rdb redis.UniversalClient, client *qless.Client, jid string) {
+	ctx, job := t.Context(), jobOf(t, client, jid)
+	pipe := rdb.TxPipeline()
+	pipe.ZRem(ctx, "ql:q:"+job.Queue+"-work", jid)
+	pipe.HSet(ctx, "ql:j:"+jid, "state", "failed",
+		"failure", `{"group":"g","message":"m","when":1,"worker":"w"}`)
+	pipe.LPush(ctx, "ql:f:g", jid)
+	pipe.SAdd(ctx, "ql:failures", "g")
+	_, err := pipe.Exec(ctx)
+	require.NoError(t, err)
 }
 
 func (w why) queue() *qless.Queue { return w.Client().Queue("mail") }
@@ -120,6 +134,12 @@ func TestWhyTellsTheCauseAndWhatToDo(t *testing.T) {
 			w.put("mail", "Welcome", 0, qless.DependsOn("first"))
 			require.NoError(w.t, w.pop("slow", 1)[0].Fail(w.t.Context(), "timeout", "late"))
 		}, "has failed, in timeout", "qless job retry first"},
+		{doctor.CodeUntold, func(w why) {
+			w.worker(free)
+			w.put("slow", "Welcome", time.Minute, qless.JID("first"))
+			w.put("mail", "Welcome", 0, qless.DependsOn("first"), qless.OnFailureRun)
+			failSilently(w.t, w.Redis(), w.Client(), "first")
+		}, "1 job was not told that others have failed", "qless sweep"},
 		{doctor.CodeOpenBatch, func(w why) {
 			w.worker(free)
 			_, err := w.Client().NewBatch(w.t.Context(), "mail", "Welcome", nil, qless.JID("done"))

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -25,11 +26,32 @@ func Clean(s string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+		case isCommand(r):
 			return utf8.RuneError
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
+}
+
+// isCommand reports whether a character may change a terminal, or the order of others on it.
+func isCommand(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// EscapeJSON escapes the characters in the strings of a JSON text that may change a terminal. What
+// is below a space is escaped in JSON, or between its values.
+func EscapeJSON(json []byte) []byte {
+	isRaw := func(r rune) bool { return r > unicode.MaxASCII && isCommand(r) || r == '\x7f' }
+	if !bytes.ContainsFunc(json, isRaw) {
+		return json
+	}
+	var escaped []byte
+	for _, r := range string(json) {
+		if isRaw(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
 }
 
 // Quote returns a name as a shell wants it.

@@ -34,3 +34,10 @@ func TestNamesAreQuotedForTheShell(t *testing.T) {
 		require.Equal(t, want, text.Quote(name))
 	}
 }
+
+func TestJSONCanNotChangeTheTerminal(t *testing.T) {
+	require.Equal(t, "{\"a\": \"\\u009b31m\\u202e\\u007fé\\u001b\"}\n",
+		string(text.EscapeJSON([]byte("{\"a\": \"\u009b31m\u202e\x7fé\\u001b\"}\n"))))
+	same := []byte(`{"a": "é\n中"}`)
+	require.Equal(t, same, text.EscapeJSON(same))
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"net"
+	"sync"
+)
+
+// A limitedListener takes a connection only when there is a place for it. The others wait, as they
+// do while a program is busy.
+type limitedListener struct {
+	net.Listener
+	places chan struct{}
+	closed chan struct{}
+	close  func() error
+}
+
+func limited(l net.Listener, most int) net.Listener {
+	closed := make(chan struct{})
+	return &limitedListener{l, make(chan struct{}, most), closed, sync.OnceValue(func() error {
+		close(closed)
+		return l.Close()
+	})}
+}
+
+// Accept waits for a place, and then for a connection.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	connection, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &placedConn{connection, sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+// Close closes the listener.
+func (l *limitedListener) Close() error { return l.close() }
+
+// A placedConn gives its place up when it is closed.
+type placedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *placedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
