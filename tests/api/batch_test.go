@@ -516,3 +516,44 @@ func TestWhatABatchCosts(t *testing.T) {
 	require.Equal(t, 5, commands(func() { e.commits(b) }))
 	require.Equal(t, 3, commands(func() { require.NoError(t, errOf(b.Status(t.Context()))) }))
 }
+
+// A put that replaces the callback changes what it does, and not that it is one.
+func TestACallbackThatIsReplaced(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch(qless.Unique("k"))
+		member := e.adds(b, 1)[0]
+		require.Equal(t, b.ID(), e.put("callbacks", again(), qless.Tags("new")))
+		jids, err := e.Queue("callbacks").PutMany(t.Context(), specs(2, again(), qless.Tags("new")))
+		require.NoError(t, err)
+		require.Equal(t, []string{b.ID(), b.ID()}, jids)
+		e.adds(b, 1)
+		require.Equal(t, qless.BatchStatus{State: qless.StateDepends, Open: true, Pending: 2, Total: 2}, e.status(b))
+		e.completes(2)
+		e.commits(b)
+		callback := e.pop("callbacks")
+		require.Equal(t, []string{"new"}, callback.Tags)
+		require.Equal(t, 2, *callback.BatchSize)
+		require.Equal(t, qless.StateComplete, e.job(member).State)
+	})
+}
+
+// A member that replaces a job which waits for the batch would wait for itself.
+func TestAMemberThatWaitsForItsBatch(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		b := e.batch()
+		near := e.put("q", qless.JID("near"), qless.DependsOn(b.ID()), qless.Unique("near"))
+		e.put("q", qless.JID("far"), qless.DependsOn(near), qless.Unique("far"))
+		e.put("q", qless.JID("beside"), qless.Unique("beside"))
+		for _, option := range []qless.PutOption{
+			qless.Unique("near").Replace(), qless.Unique("far").Replace(), qless.JID("far"), qless.DependsOn("far"),
+		} {
+			e.unchanged(func() {
+				_, err := b.Add(t.Context(), "q", specs(1, option))
+				require.Contains(t, requireCode(t, qless.ErrInvalid, err).Message, "would wait for its own batch")
+			})
+		}
+		jids, err := b.Add(t.Context(), "q", specs(1, qless.Unique("beside").Replace()))
+		require.NoError(t, err)
+		require.Equal(t, []string{"beside"}, jids)
+	})
+}

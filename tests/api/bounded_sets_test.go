@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -211,6 +212,30 @@ func TestManySchedulesAreReadInSteps(t *testing.T) {
 	none, err := e.Schedules(t.Context(), qless.Range{Offset: 300})
 	require.NoError(t, err)
 	require.Equal(t, qless.Page[qless.ScheduleInfo]{Items: []qless.ScheduleInfo{}, Total: 250}, none)
+}
+
+// Workers that were killed do not stay among those that follow a schedule.
+func TestFollowersThatAreGoneAreForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		const key = "ql:x:follow:s"
+		look := func(worker string) {
+			t.Helper()
+			require.NoError(t, errOf(e.Run(t.Context(), "schedule.last", "", "s", worker, "digest")))
+		}
+		_, err := e.Run(t.Context(), "schedule.register", "", "s", "digest", "* * * * *", "skip", "q", "K", "", "{}", "")
+		require.NoError(t, err)
+		look("stays")
+		for i := range 25 {
+			look(fmt.Sprint("killed-", i))
+		}
+		require.EqualValues(t, 26, e.rdb.HLen(t.Context(), key).Val())
+		for range 4 {
+			e.clock.Advance(time.Minute)
+			look("stays")
+		}
+		require.Equal(t, []string{"stays"}, e.rdb.HKeys(t.Context(), key).Val())
+		require.InDelta(t, 180, e.rdb.TTL(t.Context(), key).Val().Seconds(), 60)
+	})
 }
 
 func TestManyTagsAreReadByRank(t *testing.T) {

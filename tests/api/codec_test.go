@@ -330,3 +330,34 @@ func TestResultsAreStoredInTheFormOfTheCodec(t *testing.T) {
 			`the result is encoded by "rev"`)
 	})
 }
+
+// Clients of other languages that save a job's data write the members of an envelope in an order of
+// their own.
+func TestAnEnvelopeThatAnotherClientHasSaved(t *testing.T) {
+	e := newEnv(t)
+	c := e.client(e.rdb, qless.WithCodec(&reversed{name: "x", key: "k"}))
+	for name, format := range map[string]string{
+		"sorted": `{"b":%[1]s,"x:codec":%[2]s}`, "spaced": ` { "x:codec": %[2]s, "b": %[1]s }`,
+		"extended": `{"a":{},"x:codec":%[2]s,"b":%[1]s}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Queue("q").Put(t.Context(), "K", map[string]int{"N": 7}, qless.JID(name))
+			require.NoError(t, err)
+			var members map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal([]byte(e.storedData(name)), &members))
+			saved := fmt.Sprintf(format, members["b"], members["x:codec"])
+			require.NoError(t, e.rdb.HSet(t.Context(), "ql:j:"+name, "data", saved).Err())
+			job := e.popFrom(c)
+			require.JSONEq(t, `{"N":7}`, string(job.Data))
+			require.NoError(t, job.Complete(t.Context()))
+		})
+	}
+	for _, data := range []string{
+		`{"jobs":[{"x:codec":"x:k","b":"fQ=="}]}`, `["x:codec"]`, `{"a":"\"x:codec\""}`,
+	} {
+		jid, err := c.Queue("q").Put(t.Context(), "Plain", json.RawMessage(data))
+		require.NoError(t, err)
+		require.JSONEq(t, data, string(e.popFrom(c).Data), "it is no envelope")
+		require.JSONEq(t, data, e.storedData(jid))
+	}
+}

@@ -153,6 +153,105 @@ func TestFairJobsThatBecomeReadyTakeTheirTurn(t *testing.T) {
 	}
 }
 
+// A tenant's jobs that go back into their queue one after another take turns with those of others.
+func TestFairJobsThatGoBackTakeTheirTurn(t *testing.T) {
+	const jobs = 6
+	debounced := func(e *env, jid string, options ...qless.PutOption) {
+		e.put("q", append(options, qless.JID(jid), qless.Fair("a"), qless.Unique(jid))...)
+	}
+	again := func(e *env, jid string, key qless.UniqueOption) {
+		e.put("q", key, qless.Delay(time.Second), qless.Fair("a"))
+	}
+	for name, c := range map[string]struct{ put, back func(e *env, jid string) }{
+		"due, and put once more": {
+			func(e *env, jid string) { debounced(e, jid, qless.Delay(time.Second)) },
+			func(e *env, jid string) { again(e, jid, qless.Unique(jid).Replace().KeepDue()) },
+		},
+		"due by their Within, and put once more": {
+			func(e *env, jid string) { debounced(e, jid, qless.Delay(time.Second)) },
+			func(e *env, jid string) { again(e, jid, qless.Unique(jid).Replace().Within(time.Second)) },
+		},
+		"unfailed": {
+			func(e *env, jid string) {
+				e.put("q", qless.JID(jid), qless.Fair("a"))
+				require.NoError(e.t, e.pop("q").Fail(e.t.Context(), "g", "m"))
+			},
+			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Unfail(e.t.Context())) },
+		},
+		"lost, and last": {
+			func(e *env, jid string) {
+				e.put("q", qless.JID(jid), qless.Fair("a"), qless.OnLost(qless.Last))
+				require.NoError(e.t, errOf(e.Queue("q").Pop(e.t.Context(), 1, qless.LockTime(time.Second))))
+			},
+			func(e *env, jid string) { require.NoError(e.t, errOf(e.Sweep(e.t.Context(), "q"))) },
+		},
+		"given another priority": {
+			func(e *env, jid string) { e.put("q", qless.JID(jid), qless.Fair("a"), qless.Priority(-1)) },
+			func(e *env, jid string) { require.NoError(e.t, e.job(jid).SetPriority(e.t.Context(), 0)) },
+		},
+		"moved": {
+			func(e *env, jid string) { e.put("other", qless.JID(jid), qless.Fair("a")) },
+			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Move(e.t.Context(), "q")) },
+		},
+		"promoted": {
+			func(e *env, jid string) { e.put("q", qless.JID(jid), qless.Fair("a"), qless.Delay(time.Hour)) },
+			func(e *env, jid string) { require.NoError(e.t, e.job(jid).Promote(e.t.Context())) },
+		},
+		"of the next queue": {
+			func(e *env, jid string) { e.put("other", qless.JID(jid), qless.Fair("a")) },
+			func(e *env, _ string) { require.NoError(e.t, e.pop("other").Next(e.t.Context(), "q")) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				for i := range jobs {
+					c.put(e, fmt.Sprint("a", i))
+				}
+				e.putFair(jobs, qless.Fair("b"), "b")
+				e.clock.Advance(2 * time.Second)
+				for i := range jobs {
+					c.back(e, fmt.Sprint("a", i))
+				}
+				got := ""
+				for _, jid := range jids(e.pops("q", 2*jobs)) {
+					got += jid[:1]
+				}
+				for i := 0; i < len(got); i += 2 {
+					require.NotEqual(t, got[i], got[i+1], got)
+				}
+				require.Equal(t, jobs, strings.Count(got, "a"))
+			})
+		})
+	}
+}
+
+// Many jobs that are unfailed together go back in the order of their failures.
+func TestFairJobsThatAreUnfailedTogether(t *testing.T) {
+	for name, unfail := range map[string]func(e *env){
+		"into a queue": func(e *env) {
+			require.NoError(e.t, errOf(e.Queue("q").Unfail(e.t.Context(), "g", 9)))
+		},
+		"each into its own": func(e *env) { require.NoError(e.t, errOf(e.Unfail(e.t.Context(), "g", 9))) },
+		"with a report":     func(e *env) { require.NoError(e.t, errOf(e.Retry(e.t.Context(), "g", 9))) },
+		"in bulk": func(e *env) {
+			require.NoError(e.t, errOf(e.Bulk("a2", "a1", "a0").Retry(e.t.Context())))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.putFair(3, qless.Fair("a"), "a")
+				for range 3 {
+					require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+					e.clock.Advance(time.Second)
+				}
+				e.putFair(3, qless.Fair("b"), "b")
+				unfail(e)
+				require.Equal(t, "b0 a0 b1 a1 b2 a2", strings.Join(jids(e.pops("q", 9)), " "))
+			})
+		})
+	}
+}
+
 func TestATenantStaysWithItsJob(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		jid := e.put("q", qless.Fair("a"), qless.Header("k", "v"))
@@ -194,6 +293,62 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	e.pops("q", 100)
 	e.put("q", qless.Fair("last"))
 	require.Equal(t, []string{"last"}, e.rdb.ZRange(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
+}
+
+// However the last job that takes turns leaves its queue, nothing is left of the turns.
+func TestTheTurnsOfAQueueEndWithItsLastJob(t *testing.T) {
+	for name, leave := range map[string]func(e *env) error{
+		"popped": func(e *env) error { e.pop("q"); return nil },
+		"reserved": func(e *env) error {
+			return errOf(e.Run(e.t.Context(), "reserve", "", "w", 9, "ordered", 0, 0, "", 0, "q"))
+		},
+		"canceled":  func(e *env) error { return e.Cancel(e.t.Context(), "j") },
+		"withdrawn": func(e *env) error { return e.Withdraw(e.t.Context(), "j") },
+		"ended":     func(e *env) error { return errOf(e.End(e.t.Context(), "j", qless.End{})) },
+		"ended, failed": func(e *env) error {
+			return errOf(e.End(e.t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+		},
+		"expired": func(e *env) error {
+			e.clock.Advance(time.Hour)
+			return errOf(e.Sweep(e.t.Context()))
+		},
+		"expired, and failed": func(e *env) error {
+			e.put("other", qless.DependsOn("j"))
+			e.clock.Advance(time.Hour)
+			return errOf(e.Sweep(e.t.Context()))
+		},
+		"met when it has expired": func(e *env) error {
+			e.clock.Advance(time.Hour)
+			require.Empty(e.t, e.pops("q", 1))
+			return nil
+		},
+		"put elsewhere":   func(e *env) error { e.put("other", qless.JID("j")); return nil },
+		"put for later":   func(e *env) error { e.put("q", qless.JID("j"), qless.Delay(time.Minute)); return nil },
+		"moved":           func(e *env) error { return e.job("j").Move(e.t.Context(), "other") },
+		"moved in bulk":   func(e *env) error { return errOf(e.Bulk("j").Move(e.t.Context(), "other")) },
+		"rescheduled":     func(e *env) error { return e.job("j").Reschedule(e.t.Context(), time.Minute) },
+		"replaced":        func(e *env) error { e.put("q", qless.Unique("k").Replace()); return nil },
+		"of new priority": func(e *env) error { return e.job("j").SetPriority(e.t.Context(), 7) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"), qless.TTL(time.Hour))
+				require.Positive(t, e.rdb.TTL(t.Context(), "ql:x:fair:0:q").Val())
+				require.NoError(t, leave(e))
+				require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:fair:0:q").Val())
+			})
+		})
+	}
+}
+
+// A job that is replaced in its place leaves its tenant the turn that it has.
+func TestAReplacedJobKeepsItsTurn(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("j"), qless.Fair("a"), qless.Unique("k"))
+		before := e.rdb.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val()
+		e.put("q", qless.Fair("a"), qless.Unique("k").Replace().KeepDue())
+		require.Equal(t, before, e.rdb.ZRangeWithScores(t.Context(), "ql:x:fair:0:q", 0, -1).Val())
+	})
 }
 
 // Over any stretch in which all of them wait, tenants of one weight differ by one job at most, and

@@ -248,3 +248,61 @@ func TestTimesAmongOptionsSurviveAMerge(t *testing.T) {
 		require.Equal(t, until, e.job("j").Until)
 	})
 }
+
+// What Python writes for a number without an end is no JSON, and no script could write it again.
+func TestOptionsThatAreNotFinite(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		for _, word := range []string{"Infinity", "-Infinity", "NaN", "1e999"} {
+			e.unchanged(func() {
+				options := `g|{"g":{"t":"x","w":` + word + `}}`
+				_, err := scripts.RunDropIn(t.Context(), e.rdb, "put", scripts.Time(noon), "w", "q", "j", "K", "{}", "0", "o", options)
+				require.Error(t, err, word)
+			})
+		}
+	})
+}
+
+// Options that are stored like that, by an earlier version or by hand, count as not set: the job is
+// read, popped, failed and told of failures as any other.
+func TestDamagedOptionsDamageNoOtherJob(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	damage := func(jid, options string) {
+		require.NoError(t, e.rdb.HSet(ctx, "ql:j:"+jid, "x:o", options).Err())
+	}
+	e.put("q", qless.JID("bad"))
+	e.put("q", qless.JID("sound"))
+	damage("bad", `gh|{"g":{"t":"x","w":Infinity},"h":{"k":"v"}}`)
+	for _, jid := range []string{"one", "two", "three"} {
+		e.put("q", qless.JID(jid), qless.DependsOn("bad"), qless.OnFailureRun)
+	}
+	damage("two", `fg|{"f":{"do":"run","of":["bad"]},"g":{"w":-Infinity}}`)
+	require.Equal(t, map[string]string{"k": "v"}, e.job("bad").Headers)
+	jobs, err := e.Queue("q").Peek(ctx, 5)
+	require.NoError(t, err)
+	require.Len(t, jobs, 2)
+	popped := e.pops("q", 5)
+	require.Len(t, popped, 2)
+	require.NoError(t, popped[0].Fail(ctx, "g", "m"))
+	require.NoError(t, popped[1].Complete(ctx))
+	for _, jid := range []string{"one", "two", "three"} {
+		require.Equal(t, qless.StateWaiting, e.job(jid).State)
+	}
+	require.Len(t, e.pops("q", 5), 3)
+}
+
+// The jid of a client that writes Latin-1 comes back as it is.
+func TestJIDsThatAreNotUTF8(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	const jid = "caf\xe9"
+	e.run("put", "w", "q", jid, "K", `{"n":1}`, "0")
+	jobs, err := e.Queue("q").Peek(ctx, 5)
+	require.NoError(t, err)
+	require.Equal(t, jid, jobs[0].JID)
+	job := e.pop("q")
+	require.Equal(t, jid, job.JID)
+	require.NoError(t, errOf(job.Heartbeat(ctx)))
+	require.NoError(t, job.Complete(ctx))
+	require.Equal(t, "complete", e.rdb.HGet(ctx, "ql:j:"+jid, "state").Val())
+}

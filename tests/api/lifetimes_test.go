@@ -648,6 +648,8 @@ func TestAJobThatAnotherScriptHasPutAgainIsNotDropped(t *testing.T) {
 					set(e, qless.JID("j"), option)
 					e.clock.Advance(10 * time.Second)
 					e.foreignPut("q", "j")
+					job := e.job("j")
+					require.True(t, job.Until.IsZero() && job.StartBy.IsZero() && job.GoneBy.IsZero())
 					e.clock.Advance(time.Hour)
 					require.Zero(t, e.sweep())
 					require.True(t, e.exists("j"))

@@ -139,6 +139,13 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 		"finish": func(e *env, job *qless.Job) error {
 			return errOf(e.Run(e.t.Context(), "finish", "", "w1", "complete", job.JID, "q", "", 0))
 		},
+		"end": func(e *env, job *qless.Job) error { return errOf(e.End(e.t.Context(), job.JID, qless.End{})) },
+		"end, failed": func(e *env, job *qless.Job) error {
+			return errOf(e.End(e.t.Context(), job.JID, qless.End{State: qless.StateFailed, Group: "g"}))
+		},
+		"end, to try again": func(e *env, job *qless.Job) error {
+			return errOf(e.End(e.t.Context(), job.JID, qless.End{TryAgain: 2}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -150,10 +157,10 @@ func TestASlotIsFreeWhenItsJobNoLongerRuns(t *testing.T) {
 				require.ElementsMatch(t, []string{"b"}, e.info("api").Running)
 				require.ElementsMatch(t, []string{"b"}, e.info("other").Running)
 				got := e.popped("q", 10)
-				if name != "timeout" { // the job is the first of the queue again
-					require.Equal(t, "c", got)
-				} else {
+				if name == "timeout" || name == "end, to try again" { // the first of the queue again
 					require.Equal(t, "a", got)
+				} else {
+					require.Equal(t, "c", got)
 				}
 				if job, err := e.Job(t.Context(), "a"); err == nil && job.State != qless.StateRunning {
 					require.NoError(t, job.Cancel(t.Context()), "not a slot for the second time")
@@ -303,6 +310,18 @@ func TestALostJobThatIsGivenToAnotherWorkerKeepsItsSlot(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestALostJobCountsOnceInItsLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.slots("api", 2)
+		e.put("q", qless.JID("a"), qless.Limits("api"), qless.LockTime(30*time.Second))
+		e.pop("q")
+		e.clock.Advance(31 * time.Second)
+		e.putLimited("q", "b", "api")
+		require.Equal(t, "a b", e.popped("q", 10))
+		require.ElementsMatch(t, []string{"a", "b"}, e.info("api").Running)
+	})
 }
 
 // A worker that dies never tells anybody.
@@ -488,6 +507,54 @@ func TestParkedJobsAreTreatedAsScheduledOnes(t *testing.T) {
 					require.NotContains(t, e.fields(jid), "x:parked")
 				}
 				require.Empty(t, e.popped("q", 10))
+			})
+		})
+	}
+}
+
+// Whatever ends a parked job, or has it wait for something else, nothing is noted of its wait.
+func TestAParkedJobThatGoesElsewhereIsNotRemembered(t *testing.T) {
+	for name, do := range map[string]func(e *env) error{
+		"cancel": func(e *env) error { return e.Cancel(e.t.Context(), "j") },
+		"end":    func(e *env) error { return errOf(e.End(e.t.Context(), "j", qless.End{})) },
+		"end, failed": func(e *env) error {
+			return errOf(e.End(e.t.Context(), "j", qless.End{State: qless.StateFailed, Group: "g"}))
+		},
+		"end, forgotten": func(e *env) error {
+			e.put("q", qless.JID("j"), qless.KeepFor(0))
+			require.Empty(e.t, e.pops("q", 1))
+			return errOf(e.End(e.t.Context(), "j", qless.End{}))
+		},
+		"expire": func(e *env) error {
+			e.clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.t.Context()))
+		},
+		"expire, and fail": func(e *env) error {
+			e.put("other", qless.DependsOn("j"))
+			e.clock.Advance(30 * time.Second)
+			return errOf(e.Sweep(e.t.Context()))
+		},
+		"put":          func(e *env) error { e.put("q", qless.JID("j"), qless.Delay(time.Hour)); return nil },
+		"move":         func(e *env) error { return e.job("j").Move(e.t.Context(), "other") },
+		"reschedule":   func(e *env) error { return e.job("j").Reschedule(e.t.Context(), time.Second) },
+		"be withdrawn": func(e *env) error { return e.Withdraw(e.t.Context(), "j") },
+		"be replaced": func(e *env) error {
+			e.put("q", qless.Unique("k").Replace())
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.putLimited("q", "holder", "api")
+				require.Equal(t, "holder", e.popped("q", 1))
+				e.put("q", qless.JID("j"), qless.Limits("api"), qless.Unique("k"), qless.TTL(30*time.Second))
+				require.Empty(t, e.popped("q", 1))
+				require.Equal(t, "api", e.job("j").Parked)
+				require.NoError(t, do(e))
+				require.NotContains(t, e.fields("j"), "x:parked")
+				require.Zero(t, e.info("api").Parked)
+				require.Equal(t, []string{"holder"}, e.info("api").Running)
 			})
 		})
 	}
@@ -809,6 +876,88 @@ func TestDamagedLimitsHoldNobodyUp(t *testing.T) {
 				require.Equal(t, "a b", e.popped("q", 10))
 				require.NoError(t, e.job("a").Complete(t.Context()))
 				require.NoError(t, e.job("b").Fail(t.Context(), "g", "m"))
+			})
+		})
+	}
+}
+
+// What had room while its queue was paused starts as soon as the queue gives jobs again.
+func TestAnUnpausedQueueStartsWhatHasRoom(t *testing.T) {
+	for name, makeRoom := range map[string]func(e *env, first *qless.Job) error{
+		"a slot":  func(e *env, first *qless.Job) error { return first.Complete(e.t.Context()) },
+		"a limit": func(e *env, _ *qless.Job) error { return e.Limit("api").Delete(e.t.Context()) },
+		"a rate": func(e *env, first *qless.Job) error {
+			e.limit("api", qless.LimitConfig{Rate: 1, Per: time.Minute})
+			e.clock.Advance(2 * time.Second)
+			return first.Complete(e.t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.slots("api", 1)
+				e.putLimited("other", "first", "api")
+				first := e.pop("other")
+				e.putLimited("q", "best second", "api")
+				require.Empty(t, e.pops("q", 9))
+				require.NoError(t, e.Queue("q").Pause(t.Context()))
+				require.NoError(t, makeRoom(e, first))
+				require.Equal(t, "api", e.job("best").Parked)
+				e.clock.Advance(time.Second)
+				require.NoError(t, e.Queue("q").Unpause(t.Context()))
+				require.Contains(t, e.popped("q", 9), "best")
+			})
+		})
+	}
+}
+
+// A parked job waits among the others by its priority, also by one that it has got since.
+func TestThePriorityOfAParkedJobCanBeChanged(t *testing.T) {
+	for name, set := range map[string]func(e *env) error{
+		"one":     func(e *env) error { return e.job("z").SetPriority(e.t.Context(), 10) },
+		"in bulk": func(e *env) error { return errOf(e.Bulk("z").SetPriority(e.t.Context(), 10)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				e.limit("api", qless.LimitConfig{Concurrency: 1, Rate: 1, Per: time.Minute})
+				e.putLimited("q", "x y z", "api")
+				require.Equal(t, "x", e.popped("q", 9))
+				require.NoError(t, e.job("x").Complete(t.Context()))
+				require.NoError(t, set(e))
+				require.Equal(t, "api", e.job("z").Parked)
+				e.clock.Advance(time.Minute)
+				require.Equal(t, "z", e.popped("q", 9))
+				require.NoError(t, e.job("z").Complete(t.Context()))
+				e.clock.Advance(time.Minute)
+				require.Equal(t, "y", e.popped("q", 9))
+			})
+		})
+	}
+}
+
+// The starts of a time that is still to come are not counted: the server's clock was set back.
+func TestAClockThatIsSetBackHoldsUpNoRate(t *testing.T) {
+	const back = time.Hour
+	for name, set := range map[string]func(e *env){
+		"a limit": func(e *env) { e.limit("api", qless.LimitConfig{Rate: 3, Per: time.Second}) },
+		"a max-rate": func(e *env) {
+			require.NoError(e.t, e.Queue("q").SetMaxRate(e.t.Context(), 3, time.Second))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				set(e)
+				e.putLimited("q", strings.Join(numbered("j", 30), " "), "api")
+				for i := range 8 {
+					if i == 3 {
+						e.clock.Advance(-back)
+					}
+					started := 0
+					for range 5 { // a call may do no more than put parked jobs back
+						started += len(e.pops("q", 9))
+					}
+					require.Equal(t, 3, started, "in second %d", i)
+					e.clock.Advance(time.Second)
+				}
 			})
 		})
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -221,4 +222,49 @@ func TestSilentWorkersAreForgotten(t *testing.T) {
 	workers, err = e.Workers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, workers)
+}
+
+// A client that has lost a job may have taken it again, on another goroutine. The first run does
+// not renew, change or end the second one.
+func TestARunThatIsLostTouchesNoLaterOne(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, job *qless.Job) error{
+		"heartbeat": func(ctx context.Context, job *qless.Job) error {
+			_, err := job.Heartbeat(ctx)
+			return err
+		},
+		"complete": func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+		"complete with a result": func(ctx context.Context, job *qless.Job) error {
+			if err := job.SetResult(1); err != nil {
+				return err
+			}
+			return job.Complete(ctx)
+		},
+		"next": func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "other") },
+		"fail": func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "group", "message") },
+		"fail with a result": func(ctx context.Context, job *qless.Job) error {
+			if err := job.SetResult(1); err != nil {
+				return err
+			}
+			return job.Fail(ctx, "group", "message")
+		},
+		"release": func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
+		"retry": func(ctx context.Context, job *qless.Job) error {
+			_, err := job.Retry(ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("q")
+			first := e.pop("q")
+			require.NoError(t, e.Timeout(t.Context(), first.JID))
+			e.clock.Advance(time.Second)
+			second := e.pop("q")
+			require.Equal(t, first.JID, second.JID)
+			e.unchanged(func() {
+				requireCode(t, qless.ErrLockLost, call(t.Context(), first))
+			})
+			require.NoError(t, call(t.Context(), second))
+		})
+	}
 }

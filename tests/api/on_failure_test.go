@@ -214,3 +214,20 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// A worker sends the outcomes of its jobs together: one that goes on and waits for another one of them
+// marks that one, whose own options change in the same call.
+func TestAJobThatGoesOnWaitsForOneOfTheSameCall(t *testing.T) {
+	onEach(t, func(t *testing.T, e *env) {
+		e.put("q", qless.JID("a"))
+		e.put("q", qless.JID("b"))
+		e.pops("q", 2)
+		e.run("finish", "w1",
+			"complete", "a", "q", "", "6", "next", "q2", "depends", `["b"]`, "o", `f|{"f":{"do":"run","of":["b"]}}`,
+			"complete", "b", "q", "", "4", "next", "q", "o", `h|{"h":{"k":"v"}}`)
+		require.Equal(t, map[string]string{"k": "v"}, e.job("b").Headers)
+		require.Equal(t, qless.StateDepends, e.job("a").State)
+		require.NoError(t, e.pop("q").Fail(t.Context(), "g", "m"))
+		require.Equal(t, "a", e.pop("q2").JID)
+	})
+}

@@ -93,7 +93,7 @@ func TestTrackedLeavesOutWhatWasTrackedLongAgo(t *testing.T) {
 func TestCompletedJobsAreListedByQueue(t *testing.T) {
 	e := newEnv(t)
 	require.Empty(t, e.list("jobs|complete|"))
-	require.Empty(t, e.list("jobs|complete|q"))
+	require.Empty(t, e.list("jobs|complete|q|0|25"))
 	for i := range 250 {
 		queue := "q"
 		if i%2 == 1 {

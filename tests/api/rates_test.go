@@ -107,8 +107,10 @@ func TestRatesAreKeptForThreeDays(t *testing.T) {
 	onEach(t, func(t *testing.T, e *env) {
 		const kept = 3 * 24 * time.Hour
 		e.addRates("a", 1, 0, "q", "K", "1,0,0||")
-		for _, key := range []string{fmt.Sprint("ql:x:rates:", noon.Unix()), "ql:x:rates:sent:a"} {
-			require.InDelta(t, kept.Seconds(), e.rdb.TTL(t.Context(), key).Val().Seconds(), 60, key)
+		for key, seconds := range map[string]float64{
+			fmt.Sprint("ql:x:rates:", noon.Unix()): kept.Seconds(), "ql:x:rates:sent:a": 1800,
+		} {
+			require.InDelta(t, seconds, e.rdb.TTL(t.Context(), key).Val().Seconds(), 60, key)
 		}
 		require.EqualValues(t, 1, e.addRates("a", 2, kept-time.Second, "q", "K", "1,0,0||"))
 		require.EqualValues(t, 0, e.addRates("a", 3, kept+time.Second, "q", "K", "1,0,0||"))

@@ -181,6 +181,12 @@ func TestKeepDueWithoutADelayKeepsThePlaceInTheQueue(t *testing.T) {
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
 		"released": {func(t *testing.T, e *env) { require.NoError(t, e.pop("j").Release(t.Context(), 0)) },
 			again().KeepDue(), nil, []string{"j", "a", "b"}},
+		"parked": {func(t *testing.T, e *env) {
+			require.NoError(t, e.Limit("api").Hold(t.Context(), time.Hour))
+			e.put("j", qless.Unique("k").Replace().KeepDue(), qless.Limits("api"))
+			require.Empty(t, e.pops("j", 1))
+			require.Equal(t, "api", e.job("j").Parked)
+		}, again().KeepDue(), nil, []string{"a", "j", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, e *env) {
@@ -775,7 +781,7 @@ func (m *replacing) check(t *testing.T, e *env) {
 }
 
 // A put that replaces a job reads it, with its dependencies, and removes it from its queue. One that
-// follows a running job reads that, links both, and marks the running one.
+// follows a running job reads that, links both, marks the running one, and notes which one it follows.
 func TestCommandsThatReplacingCosts(t *testing.T) {
 	e := newEnv(t)
 	put := func(jid string, options ...any) int {
@@ -789,7 +795,7 @@ func TestCommandsThatReplacingCosts(t *testing.T) {
 	require.Equal(t, plain+4, trigger("b"), "nobody holds the key")
 	require.Equal(t, plain+10, trigger("c"), "a waiting job does")
 	e.pops("q", 3)
-	require.Equal(t, plain+12, trigger("d"), "a running job does")
+	require.Equal(t, plain+13, trigger("d"), "a running job does")
 }
 
 // A job that takes its turn has no time in its score.
@@ -811,4 +817,70 @@ func TestAJobThatTakesItsTurnIsReplacedWhereItIs(t *testing.T) {
 		require.Equal(t, jid, e.put("q", again().KeepDue()))
 		require.Equal(t, jid, e.pop("q").JID, "it was put first")
 	})
+}
+
+// However a job ends that follows another one, that one has the key again, and nothing overlaps it.
+func TestTheKeyOfAFollowerThatEnds(t *testing.T) {
+	end := func(how qless.End) func(t *testing.T, e *env, jid string) {
+		return func(t *testing.T, e *env, jid string) {
+			require.NoError(t, errOf(e.End(t.Context(), jid, how)))
+		}
+	}
+	over := func(_ *testing.T, e *env, _ string) { e.clock.Advance(11 * time.Second) }
+	expire := func(t *testing.T, e *env, jid string) {
+		over(t, e, jid)
+		require.NoError(t, errOf(e.Sweep(t.Context())))
+	}
+	gone := func(t *testing.T, e *env, jid string) { // as the scripts of other clients cancel it
+		other := e.job(jid).Dependencies[0]
+		for _, command := range [][]any{
+			{"del", "ql:j:" + jid, "ql:j:" + jid + "-history", "ql:j:" + jid + "-dependencies"},
+			{"srem", "ql:j:" + other + "-dependents", jid}, {"zrem", "ql:q:q-depends", jid},
+		} {
+			require.NoError(t, e.rdb.Do(t.Context(), command...).Err())
+		}
+	}
+	for name, c := range map[string]struct {
+		end     func(t *testing.T, e *env, jid string)
+		options []qless.PutOption
+	}{
+		"canceled":  {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Cancel(t.Context(), jid)) }, nil},
+		"bulk":      {func(t *testing.T, e *env, jid string) { require.NoError(t, errOf(e.Bulk(jid).Cancel(t.Context()))) }, nil},
+		"withdrawn": {func(t *testing.T, e *env, jid string) { require.NoError(t, e.Withdraw(t.Context(), jid)) }, nil},
+		"complete":  {end(qless.End{}), nil},
+		"failed":    {end(qless.End{State: qless.StateFailed, Group: "g"}), nil},
+		"TTL":       {over, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"StartBy":   {over, []qless.PutOption{qless.StartBy(10 * time.Second)}},
+		"swept":     {expire, []qless.PutOption{qless.TTL(10 * time.Second)}},
+		"depended on": {func(t *testing.T, e *env, jid string) {
+			e.put("q", qless.JID("child"), qless.DependsOn(jid))
+			expire(t, e, jid)
+		}, []qless.PutOption{qless.StartBy(10 * time.Second)}},
+		"another key": {func(_ *testing.T, e *env, jid string) {
+			e.put("q", qless.JID(jid), qless.Unique("other"), qless.Delay(time.Hour))
+		}, nil},
+		"put again": {func(t *testing.T, e *env, jid string) {
+			e.put("q", qless.JID(jid), qless.Unique("k"))
+			require.NoError(t, e.Cancel(t.Context(), jid))
+		}, nil},
+		"gone": {gone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, e *env) {
+				first := e.trigger(1, qless.LockTime(time.Hour))
+				running := e.pop("q")
+				second := e.trigger(2, c.options...)
+				require.NotEqual(t, first, second)
+				c.end(t, e, second)
+
+				e.holder(first)
+				e.held(first, qless.Unique("k"))
+				third := e.trigger(3)
+				require.NotContains(t, []string{first, second}, third)
+				require.Empty(t, e.pops("q", 5), "they don't overlap")
+				require.NoError(t, running.Complete(t.Context()))
+				require.Equal(t, third, e.pop("q").JID)
+			})
+		})
+	}
 }

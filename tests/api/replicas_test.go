@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -102,4 +103,65 @@ func TestReplicasThatCantBeWaitedFor(t *testing.T) {
 	defer func() { _ = ring.Close() }()
 	_, err := qless.New(ring, qless.WithReplicas(1, time.Second))
 	requireCode(t, qless.ErrInvalid, err)
+}
+
+// A put that is refused because the job is there says so alone only if replicas have the job.
+func TestARefusalThatTooFewReplicasConfirm(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	q := c.Queue("q")
+	options := []qless.PutOption{qless.JID("a"), qless.IfAbsent()}
+	_, err := q.Put(ctx, "K", nil, options...)
+	requireCode(t, qless.ErrNotReplicated, err)
+	refused := func(err error, jid string) {
+		t.Helper()
+		require.Equal(t, jid, requireCode(t, qless.ErrExists, err).JID)
+		require.ErrorIs(t, err, qless.ErrNotReplicated)
+	}
+	jid, err := q.Put(ctx, "K", nil, options...)
+	require.Equal(t, "a", jid)
+	refused(err, "a")
+	_, err = q.PutMany(ctx, []qless.JobSpec{{Klass: "K", Options: options}, {Klass: "K"}})
+	refused(err, "a")
+	require.Equal(t, []int{0}, requireCode(t, qless.ErrExists, err).Indices)
+	_, err = q.Put(ctx, "K", nil, qless.JID("b"), qless.Unique("key"))
+	requireCode(t, qless.ErrNotReplicated, err)
+	_, err = q.Put(ctx, "K", nil, qless.Unique("key"))
+	refused(err, "b")
+	shards, err := qless.NewShards(qless.ShardByJID, c)
+	require.NoError(t, err)
+	_, err = shards.Queue("q").PutMany(ctx, []qless.JobSpec{{Klass: "K", Options: options}, {Klass: "K"}})
+	refused(err, "a")
+
+	replica := testkit.Start(t)
+	host, port, err := net.SplitHostPort(e.server.Addr())
+	require.NoError(t, err)
+	require.NoError(t, replica.Client(t).ReplicaOf(ctx, host, port).Err())
+	testkit.Until(t, "the replica has the job", func() bool {
+		_, err = q.Put(ctx, "K", nil, options...)
+		return !errors.Is(err, qless.ErrNotReplicated)
+	})
+	requireCode(t, qless.ErrExists, err)
+	require.NoError(t, replica.Client(t).ReplicaOf(ctx, "no", "one").Err())
+}
+
+func TestABatchThatTooFewReplicasHave(t *testing.T) {
+	e := newEnv(t)
+	ctx := t.Context()
+	c := e.client(e.rdb, qless.WithReplicas(1, time.Millisecond))
+	shards, err := qless.NewShards(qless.ShardByJID, c)
+	require.NoError(t, err)
+	for _, make := range []func() (*qless.Batch, error){
+		func() (*qless.Batch, error) { return c.NewBatch(ctx, "q", "K", nil, qless.Unique("key")) },
+		func() (*qless.Batch, error) { return shards.NewBatch(ctx, "q", "K", nil) },
+	} {
+		b, err := make()
+		require.Equal(t, requireCode(t, qless.ErrNotReplicated, err).JID, b.ID())
+		require.NoError(t, b.Commit(ctx))
+		require.Equal(t, qless.StateWaiting, e.job(b.ID()).State)
+	}
+	b, err := c.NewBatch(ctx, "q", "K", nil, qless.Unique("key"))
+	requireCode(t, qless.ErrExists, err)
+	require.Nil(t, b, "the job is another one")
 }

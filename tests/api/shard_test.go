@@ -1,14 +1,17 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 // shards makes n shards on the env's server.
@@ -205,4 +208,57 @@ func TestAShardThatIsAwayFailsWhatNeedsIt(t *testing.T) {
 	require.Less(t, len(put), 50)
 	_, err = shards.Queue("q").Counts(t.Context())
 	requireCode(t, qless.ErrUnavailable, err)
+}
+
+// A shard that is silent does not keep back what another one knows.
+func TestASilentShardDelaysNobodyElse(t *testing.T) {
+	e := newEnv(t)
+	silent := testkit.Start(t)
+	shards, err := qless.NewShards(qless.ShardByJID,
+		e.client(silent.Client(t), qless.WithNamespace("silent:")), e.client(e.rdb, qless.WithNamespace("living:")))
+	require.NoError(t, err)
+	living := shards.Clients()[1].Queue("q")
+	for _, jid := range []string{"done", "later", "called"} {
+		_, err := living.Put(t.Context(), "K", nil, qless.JID(jid), qless.Unique(jid))
+		require.NoError(t, err)
+	}
+	end := func(jid string) {
+		_, err := shards.Clients()[1].End(t.Context(), jid, qless.End{})
+		require.NoError(t, err)
+	}
+	end("done")
+	silent.Suspend()
+	// Far less than the client waits for an answer.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	job, err := shards.Job(ctx, "done")
+	require.NoError(t, err)
+	require.Equal(t, "done", job.JID)
+	_, err = shards.Result(ctx, "done")
+	require.NoError(t, err)
+	holder, err := shards.Holder(ctx, "later")
+	require.NoError(t, err)
+	require.Equal(t, "later", holder)
+	_, err = shards.WaitAll(ctx, "done")
+	require.NoError(t, err)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := shards.Wait(ctx, "later")
+		waited <- err
+	}()
+	end("later")
+	require.NoError(t, testkit.Soon(t, "the end of a job", waited))
+	silentsOwn := jidOf(shards, shards.Clients()[0])
+	_, err = shards.Queue("q").Put(ctx, "K", nil, qless.JID(silentsOwn), qless.DependsOn("called"))
+	requireCode(t, qless.ErrWrongShard, err)
+	require.NoError(t, ctx.Err())
+}
+
+// jidOf returns a jid whose shard is that of a client.
+func jidOf(shards *qless.Shards, c *qless.Client) string {
+	for i := 0; ; i++ {
+		if jid := fmt.Sprint(i); shards.ClientFor("q", jid) == c {
+			return jid
+		}
+	}
 }

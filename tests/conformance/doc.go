@@ -16,6 +16,10 @@
 //     has may stay in ql:tags with the score 0, or go.
 //   - Extensions are not looked at: keys and channels under ql:x:, and fields under x:.
 //
+// On purpose, the drop-in differs where no trace looks: jobs complete takes the name of a queue, as
+// clients in PHP send it; numbers that make no sense are refused, or, as a setting, count as not set.
+// docs/sharing.md lists these.
+//
 // The traces of the script of qless-php also leave out the keys that only it keeps, and those that
 // a trace names as free. Replies of tags, and the lists in those of subscription all, are sets.
 package conformance

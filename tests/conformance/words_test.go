@@ -18,6 +18,7 @@ var stage = []string{
 	"put 1 w q waiting K {} 0", "put 1 w q parent K {} 0",
 	`put 1 w q child K {} 0 depends ["parent"]`,
 	"recur 1 q r K {} interval 60 60",
+	"put 1 w q canceled K {} 0", "track 1 track canceled", "cancel 1 canceled",
 }
 
 // words holds the errors of the stock script, which clients and their tests look for. The traces
@@ -43,6 +44,8 @@ var words = map[string]string{
 	"heartbeat 2 gone w":                   "Heartbeat(): Job gone does not exist",
 	"heartbeat 2 waiting w":                "Heartbeat(): Job waiting not currently running: waiting",
 	"heartbeat 2 theirs w":                 "Heartbeat(): Job theirs given out to another worker: w2",
+	"jobs 2 complete x":                    `Jobs(): Arg "offset" not a number: x`,
+	"jobs 2 complete 0 x":                  `Jobs(): Arg "count" not a number: x`,
 	"jobs 2 running q x":                   `Jobs(): Arg "offset" not a number: x`,
 	"jobs 2 lost q":                        `Jobs(): Unknown type "lost"`,
 	"length 2":                             "Queue(): no queue name provided",
@@ -67,8 +70,11 @@ var words = map[string]string{
 	"stats 2 q x":                          `Stats(): Arg "date" missing or not a number: x`,
 	"tag 2 add gone a":                     "Tag(): Job gone does not exist",
 	"tag 2 get a x":                        `Tag(): Arg "offset" not a number: x`,
+	"timeout 2 gone":                       "Timeout(): Job gone does not exist",
 	"timeout 2 waiting":                    "Timeout(): Job waiting not running",
 	"track 2 track gone":                   "Track(): Job does not exist",
+	"track 2 untrack gone":                 "Track(): Job does not exist",
+	"track 2 untrack canceled":             "Track(): Job does not exist",
 	"track 2 follow waiting":               `Track(): Unknown action "follow"`,
 	"unfail 2 q g x":                       `Unfail(): Arg "count" not a number: x`,
 	"unknown 2":                            "Unknown command unknown",

@@ -485,3 +485,21 @@ func TestAJobThatIsCanceledAsItsWorkerStartsIsStopped(t *testing.T) {
 		w.stop()
 	}
 }
+
+// Other clients may set a heartbeat that ends locks as they begin.
+func TestAWorkerKeepsItsLocksWhateverTheHeartbeat(t *testing.T) {
+	for _, seconds := range []string{"0", "-10"} {
+		e := newLiveEnv(t)
+		require.NoError(t, e.Config().SetRaw(t.Context(), "q-heartbeat", seconds))
+		w, jid, end, causes := e.holding(qless.WorkerConfig{})
+		ends := e.job(jid).Expires
+		require.WithinDuration(t, time.Now().Add(time.Minute), ends, patience)
+		message := `{"jid":"` + jid + `","event":"lock_lost","worker":"` + w.Name() + `"}`
+		require.NoError(t, e.rdb.Publish(t.Context(), "ql:w:"+w.Name(), message).Err())
+		w.await(t, "a renewal", 1, of("renew"))
+		require.True(t, e.job(jid).Expires.After(ends), "it was renewed for as long")
+		end <- nil
+		require.Equal(t, reported{"complete", "complete"}, w.outcome(jid))
+		require.Empty(t, causes)
+	}
+}

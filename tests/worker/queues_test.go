@@ -78,13 +78,7 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 		w.Handle("K", func(_ context.Context, job *qless.Job) error { done <- job.Queue; return nil })
 		all = append(all, w.start())
 	}
-	for range 2 { // after the second, each has looked for what it missed before it listened
-		for _, w := range all {
-			asked := w.count(of("reserve"))
-			require.NoError(t, e.rdb.Publish(t.Context(), "ql:x:wake:"+w.Name(), "").Err())
-			until(t, "it asks", func() bool { return w.count(of("reserve")) > asked })
-		}
-	}
+	e.settle(all...)
 	before := e.sent()
 	for i := range appear {
 		queue := fmt.Sprint("new-", i)
@@ -98,12 +92,24 @@ func TestANewQueueIsWorkedWithoutReadingTheListOfAll(t *testing.T) {
 	t.Logf("%d bytes a worker and queue", (e.sent()-before)/workers/appear)
 }
 
+// settle has workers look for what they missed before they listened.
+func (e *env) settle(workers ...*testWorker) {
+	e.t.Helper()
+	for range 2 { // the first may be a look that was under way
+		for _, w := range workers {
+			asked := w.count(of("reserve"))
+			require.NoError(e.t, e.rdb.Publish(e.t.Context(), "ql:x:wake:"+w.Name(), "").Err())
+			until(e.t, "it asks", func() bool { return w.count(of("reserve")) > asked })
+		}
+	}
+}
+
 // One of the workers that hear of a new queue looks at all of theirs, and the others trust it.
 func TestAWorkerThatHearsOfANewQueueTrustsTheLookOfAnother(t *testing.T) {
 	e := newLiveEnv(t)
 	w := e.worker(qless.WorkerConfig{Queues: []string{"q", "new-*"}})
 	w.Handle("K", nothing)
-	w.start()
+	e.settle(w.start())
 	require.Equal(t, "complete", w.outcome(e.put("new-0")).action)
 	first := w.await(t, "it asks", 1, func(c tapped) bool {
 		return of("reserve")(c) && slices.Contains(c.args, "new-0")

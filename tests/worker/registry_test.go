@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -111,4 +112,51 @@ func TestAWorkerThatCanNotRegisterWorks(t *testing.T) {
 	require.Nil(t, e.workerInfo(w.Name()))
 	w.stop()
 	require.Equal(t, 1, w.log.count("can't register"))
+}
+
+// failSilently fails a waiting job as a script does that tells nobody.
+func (e *env) failSilently(jid string) {
+	e.t.Helper()
+	ctx, queue := e.t.Context(), e.job(jid).Queue
+	require.NoError(e.t, e.rdb.ZRem(ctx, "ql:q:"+queue+"-work", jid).Err())
+	require.NoError(e.t, e.rdb.HSet(ctx, "ql:j:"+jid, "state", "failed",
+		"failure", `{"group":"g","message":"m","when":1,"worker":"w"}`).Err())
+	require.NoError(e.t, e.rdb.LPush(ctx, "ql:f:g", jid).Err())
+	require.NoError(e.t, e.rdb.SAdd(ctx, "ql:failures", "g").Err())
+}
+
+func TestAWorkerTellsOfFailuresByOtherScripts(t *testing.T) {
+	e := newLiveEnv(t)
+	for i := range 300 { // three calls' worth
+		jid := fmt.Sprint("bad", i)
+		e.put("theirs", qless.JID(jid))
+		if i == 299 {
+			e.put("q", qless.JID("j"), qless.DependsOn(jid), qless.OnFailureRun)
+		}
+		e.failSilently(jid)
+	}
+	w := e.worker(qless.WorkerConfig{})
+	w.Handle("K", nothing)
+	w.start()
+	require.Equal(t, reported{"complete", "complete"}, w.outcome("j"))
+	left := e.rdb.TTL(t.Context(), "ql:x:swept").Val()
+	require.Greater(t, left, time.Duration(0))
+	require.LessOrEqual(t, left, 5*time.Minute)
+}
+
+func TestOneWorkerInFiveMinutesLooksAtFailedJobs(t *testing.T) {
+	e := newLiveEnv(t)
+	register := func() any {
+		reply, err := e.Run(t.Context(), "worker.register", "", "w", "0", "{}")
+		require.NoError(t, err)
+		return reply
+	}
+	require.Nil(t, register(), "no job has failed")
+	require.Zero(t, e.rdb.Exists(t.Context(), "ql:x:swept").Val())
+	e.put("theirs", qless.JID("bad"))
+	e.failSilently("bad")
+	require.EqualValues(t, 2, register())
+	require.Nil(t, register())
+	e.rdb.Del(t.Context(), "ql:x:swept")
+	require.EqualValues(t, 2, register())
 }

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// staying are the keys, after the prefix ql:, that may stay without an end when all jobs have ended and
+// all workers are gone. None has a name of a queue, a job, a tenant, a key or a worker in it.
+var staying = map[string]bool{
+	"completed": true, "config": true, "queues": true, "x:limits": true, "x:until": true,
+	"x:schedule-ids": true, "x:schedules": true, "x:schedule:nightly": true,
+}
+
+// Queues, tenants, limits, unique keys and workers come and go, whatever ends their jobs.
+func TestNothingIsLeftOfNamesThatComeAndGo(t *testing.T) {
+	e, ctx := newEnv(t), t.Context()
+	e.set("jobs-history", 0)
+	e.slots("slots", 1)
+	e.limit("rates", qless.LimitConfig{Rate: 2, Per: time.Second})
+	require.NoError(t, errOf(e.Run(ctx, "schedule.register", "", "nightly", "digest", "@daily", "skip", "q", "K", "", "{}", "")))
+	ends := []func(c *qless.Client, jid string) error{
+		func(c *qless.Client, jid string) error { return c.Cancel(ctx, jid) },
+		func(c *qless.Client, jid string) error { return errOf(c.End(ctx, jid, qless.End{})) },
+		func(c *qless.Client, jid string) error {
+			if err := errOf(c.End(ctx, jid, qless.End{State: qless.StateFailed, Group: jid})); err != nil {
+				return err
+			}
+			return c.Forget(ctx, jid)
+		},
+		func(c *qless.Client, jid string) error {
+			e.clock.Advance(time.Hour)
+			return errOf(c.Sweep(ctx))
+		},
+	}
+	for i := range 24 {
+		worker := fmt.Sprint("w", i)
+		c := e.as(worker)
+		var all []string
+		for n := range 6 {
+			name := fmt.Sprint(i, "-", n)
+			all = append(all, e.put(fmt.Sprint("q", i), qless.JID("j"+name), qless.Fair(name), qless.Priority(n%2),
+				qless.Unique(name), qless.TTL(time.Hour), qless.Limits("slots/"+name[:len(name)-1], "rates/"+name)))
+		}
+		require.NoError(t, errOf(e.Run(ctx, "schedule.last", "", "nightly", worker, "digest")))
+		require.EqualValues(t, 1, e.addRates(worker, 1, 0, "q", "K", "1,0,0||"))
+		popped, err := c.Queue(fmt.Sprint("q", i)).Pop(ctx, 1+i%4)
+		require.NoError(t, err)
+		if i%2 == 0 && len(popped) > 0 {
+			require.NoError(t, popped[0].Complete(ctx))
+			all = append(all[:0], difference(all, popped[0].JID)...)
+		}
+		for n, jid := range all {
+			if i%4 == 3 && n > 0 {
+				break // one sweep ends the lives of all
+			}
+			require.NoError(t, ends[i%4](c, jid))
+		}
+		require.NoError(t, e.Queue(fmt.Sprint("q", i)).Forget(ctx))
+		require.NoError(t, e.Deregister(ctx, worker))
+	}
+	e.put("last", qless.JID("last"))
+	require.NoError(t, e.pop("last").Complete(ctx))
+	require.NoError(t, e.Deregister(ctx, "w1"))
+	for _, key := range e.rdb.Keys(ctx, "ql:*").Val() {
+		if e.rdb.TTL(ctx, key).Val() < 0 {
+			require.True(t, staying[strings.TrimPrefix(key, "ql:")], "%s stays for ever", key)
+		}
+	}
+}
+
+// difference returns the names without one.
+func difference(names []string, name string) (others []string) {
+	for _, other := range names {
+		if other != name {
+			others = append(others, other)
+		}
+	}
+	return others
+}

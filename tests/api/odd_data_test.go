@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qless/qless-go"
+)
+
+// oddData is data that Lua takes and Go does not: what other clients may put.
+var oddData = []string{
+	`{"a": NaN}`, `{"a": [-Infinity, 0x10]}`, "{\"a\": \"x\ny\x01\"}",
+}
+
+// oddJob returns a running job with data of another client.
+func (e *env) oddJob(data string) *qless.Job {
+	e.t.Helper()
+	jid := e.put("q")
+	require.NoError(e.t, e.rdb.HSet(e.t.Context(), "ql:j:"+jid, "data", data).Err())
+	job := e.pop("q")
+	require.Equal(e.t, jid, job.JID)
+	require.Equal(e.t, data, string(job.Data))
+	return job
+}
+
+// TestOddData changes jobs in every way, and finds their data as it was.
+func TestOddData(t *testing.T) {
+	e := newEnv(t)
+	for name, change := range map[string]func(ctx context.Context, job *qless.Job) error{
+		"complete":  func(ctx context.Context, job *qless.Job) error { return job.Complete(ctx) },
+		"heartbeat": func(ctx context.Context, job *qless.Job) error { _, err := job.Heartbeat(ctx); return err },
+		"retry":     func(ctx context.Context, job *qless.Job) error { _, err := job.Retry(ctx); return err },
+		"release":   func(ctx context.Context, job *qless.Job) error { return job.Release(ctx, 0) },
+		"fail":      func(ctx context.Context, job *qless.Job) error { return job.Fail(ctx, "g", "m") },
+		"next":      func(ctx context.Context, job *qless.Job) error { return job.Next(ctx, "r") },
+		"move":      func(ctx context.Context, job *qless.Job) error { return job.Move(ctx, "r") },
+		"timeout":   func(ctx context.Context, job *qless.Job) error { return job.Timeout(ctx) },
+		"many":      func(ctx context.Context, job *qless.Job) error { _, err := e.Bulk(job.JID).Move(ctx, "r"); return err },
+		"again": func(ctx context.Context, job *qless.Job) error {
+			if err := e.Cancel(ctx, job.JID); err != nil {
+				return err
+			}
+			_, err := e.Queue("r").PutMany(ctx, []qless.JobSpec{job.Spec()})
+			return err
+		},
+		"edited": func(ctx context.Context, job *qless.Job) error {
+			if err := job.SetData(map[string]int{"a": 1}); err != nil {
+				return err
+			}
+			return job.Complete(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, data := range oddData {
+				job := e.oddJob(data)
+				require.NoError(t, change(t.Context(), job), "%q", data)
+				want := data
+				if name == "edited" {
+					want = `{"a":1}`
+				}
+				require.Equal(t, want, e.rdb.HGet(t.Context(), "ql:j:"+job.JID, "data").Val())
+				require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+			}
+		})
+	}
+}
+
+func TestOddDataOfOurs(t *testing.T) {
+	e := newEnv(t)
+	for _, data := range oddData {
+		job := e.oddJob(`{"a": NaN}`)
+		job.Data = json.RawMessage(data + " ") // other than what was read
+		requireCode(t, qless.ErrInvalid, job.Complete(t.Context()))
+		requireCode(t, qless.ErrInvalid, job.Move(t.Context(), "r"))
+		require.IsType(t, json.RawMessage{}, job.Spec().Data)
+	}
+}
+
+func TestOddDataAsJSON(t *testing.T) {
+	e := newEnv(t)
+	for _, data := range oddData {
+		job := e.oddJob(data)
+		text, err := json.Marshal([]*qless.Job{job})
+		require.NoError(t, err, "%q", data)
+		require.True(t, json.Valid(text))
+		var read []qless.Job
+		require.NoError(t, json.Unmarshal(text, &read))
+		require.Equal(t, job.JID, read[0].JID)
+		_, err = e.Queue("q").Recur(t.Context(), "K", nil, time.Hour, qless.JID("ticks"))
+		require.NoError(t, err)
+		require.NoError(t, e.rdb.HSet(t.Context(), "ql:r:ticks", "data", data).Err())
+		recurring, err := e.RecurringJob(t.Context(), "ticks")
+		require.NoError(t, err)
+		_, err = json.Marshal(*recurring)
+		require.NoError(t, err)
+		require.NoError(t, e.rdb.FlushDB(t.Context()).Err())
+	}
+}
