@@ -94,15 +94,23 @@ func notOwned(j *job, worker string) outcome {
 	return ""
 }
 
-// notHeld is the same for a call that knows when its worker popped the job, and in which queue.
-func notHeld(h *handle, j *job, worker string) outcome {
+// notRun is the same for a call that knows when its worker popped the job.
+func notRun(h *handle, j *job, worker string) outcome {
 	if problem := notOwned(j, worker); problem != "" {
 		return problem
 	}
-	switch {
-	case h.since != 0 && h.since != j.time:
+	if h.since != 0 && h.since != j.time {
 		return refused(qless.CodeLockLost)
-	case h.queue != j.queue:
+	}
+	return ""
+}
+
+// notHeld is the same for one that also knows in which queue.
+func notHeld(h *handle, j *job, worker string) outcome {
+	if problem := notRun(h, j, worker); problem != "" {
+		return problem
+	}
+	if h.queue != j.queue {
 		return refused(qless.CodeWrongQueue)
 	}
 	return ""

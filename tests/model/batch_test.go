@@ -175,6 +175,16 @@ func predictAdd(m *queues, s step) outcome {
 			return refused(qless.CodeInvalid)
 		}
 	}
+	if len(kept) > 0 {
+		waiting := m.dependentsFirst([]string{j.jid})
+		for _, one := range kept {
+			if slices.Contains(waiting, one.JID) || slices.ContainsFunc(one.Depends, func(jid string) bool {
+				return slices.Contains(waiting, jid)
+			}) {
+				return refused(qless.CodeInvalid)
+			}
+		}
+	}
 	return m.putMany(s, j)
 }
 

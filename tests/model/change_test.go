@@ -88,12 +88,10 @@ var changeActions = []action{
 		}),
 		predict: existing(func(m *queues, j *job, s step) outcome {
 			j.priority = *s.Priority
-			if part(j.state) == "work" {
+			if part(j.state) == "work" && (j.options.share == nil || j.state != qless.StateWaiting) {
 				j.score = float64(j.priority)
 			}
-			if j.state == qless.StateTimedOut {
-				j.grace, j.sudden = false, false
-			}
+			m.takeTurns(j)
 			return done
 		}),
 	},
@@ -134,6 +132,7 @@ var changeActions = []action{
 			}
 			m.unfile(j)
 			m.unfail(j, j.queue)
+			m.takeTurns(j)
 			return done
 		}),
 	},

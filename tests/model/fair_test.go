@@ -112,6 +112,10 @@ func (m *queues) firstTurn(own turns) (float64, bool) {
 func (m *queues) compareTurns(p *problems, k *keyspace) {
 	names := map[string]bool{}
 	for own, ends := range m.fair {
+		if _, waits := m.firstTurn(own); !waits {
+			delete(m.fair, own) // the last job has left
+			continue
+		}
 		names[own.key()] = true
 		compareScores(p, "turns of "+own.key(), in(k.ours, own.key()).scores, ends)
 	}

@@ -61,7 +61,7 @@ var holdActions = []action{
 			return ended(j.Fail(w.ctx, s.Group, s.Message))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
-			if problem := notOwned(j, s.Worker); problem != "" {
+			if problem := notRun(h, j, s.Worker); problem != "" {
 				return problem
 			}
 			m.drop(j)
@@ -138,7 +138,7 @@ var holdActions = []action{
 			return outcomeOf(err, func() string { return lockedUntil(expires.Unix()) })
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
-			if problem := notOwned(j, s.Worker); problem != "" {
+			if problem := notRun(h, j, s.Worker); problem != "" {
 				return problem
 			}
 			j.expires, j.grace, j.data = m.now+m.lockTime(j), false, h.data
@@ -163,7 +163,7 @@ func predictComplete(m *queues, h *handle, j *job, s step) outcome {
 	if slices.Contains(s.Depends, s.JID) {
 		return refused(qless.CodeInvalid)
 	}
-	if problem := notOwned(j, s.Worker); problem != "" {
+	if problem := notRun(h, j, s.Worker); problem != "" {
 		return problem
 	}
 	if j.queue != h.queue {

@@ -39,15 +39,19 @@ var invariants = []invariant{
 // inOrder returns the keys of a map in order.
 func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// checkLayout: there are no keys but the known ones, and only statistics and the claims on unique
-// keys that last for some time expire.
+// lasting are how keys begin that expire.
+var lasting = []string{"s:", "x:stats:", "x:fair:", "x:before:"}
+
+// checkLayout: there are no keys but the known ones, and only some of them, and the claims on unique
+// keys that last for some time, expire.
 func checkLayout(p *problems, k *keyspace, _ *queues) {
 	for key := range k.unknown {
 		p.add("%s is a key of no known layout", key)
 	}
 	for key, e := range k.entries {
-		expires := strings.HasPrefix(key, prefix+"s:") || strings.HasPrefix(key, prefix+"x:stats:") ||
-			strings.HasPrefix(key, prefix+"x:unique:") && !strings.HasPrefix(e.text, "0 ")
+		expires := slices.ContainsFunc(lasting, func(first string) bool {
+			return strings.HasPrefix(key, prefix+first)
+		}) || strings.HasPrefix(key, prefix+"x:unique:") && !strings.HasPrefix(e.text, "0 ")
 		if e.expires != expires {
 			p.add("%s expires: %t", key, !expires)
 		}
@@ -141,12 +145,13 @@ func checkLocks(p *problems, k *keyspace, m *queues) {
 func checkLock(p *problems, k *keyspace, m *queues, jid string, t *told) {
 	lock := k.of(t.queue, "locks").scores[jid]
 	listed, isListed := k.worker(t.worker).scores[jid]
+	lost := t.grace && lock != t.expires // a job that was timed out keeps the field grace
 	switch {
 	case t.worker == "":
 		p.add("%sj:%s runs without a worker", prefix, jid)
-	case t.grace && isListed:
+	case lost && isListed:
 		p.add("%sw:%s:jobs names %s, whose lock was lost", prefix, t.worker, jid)
-	case t.grace:
+	case lost:
 	case lock != t.expires:
 		p.add("the lock of %s ends at %f, %sj:%s says at %f", jid, lock, prefix, jid, t.expires)
 	case !isListed && !offList(m, t.worker, jid):

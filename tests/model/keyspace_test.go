@@ -80,6 +80,7 @@ type told struct {
 	sudden  bool   // its lock has no grace period
 	options string // in order
 	result  string
+	parked  string
 
 	progress progress
 
@@ -95,6 +96,7 @@ var nothing = &entry{}
 type keyspace struct {
 	entries map[string]*entry
 	changed map[string]bool   // keys that the last step changed
+	was     map[string]*entry // what these held before
 	jobs    map[string]*entry // by jid, as all of a job
 	recurs  map[string]*entry
 	queues  map[string]map[string]*entry // by queue and part
@@ -126,7 +128,7 @@ func newKeyspace() *keyspace {
 func (w *world) update() {
 	reply, err := changes.Run(w.ctx, w.rdb, nil).Slice()
 	require.NoError(w.t, err)
-	w.k.changed = map[string]bool{}
+	w.k.changed, w.k.was = map[string]bool{}, map[string]*entry{}
 	for _, row := range reply {
 		var values [4]string
 		for i, value := range row.([]any) {
@@ -138,7 +140,7 @@ func (w *world) update() {
 
 // change files what a key holds now; nil when it is gone.
 func (k *keyspace) change(key string, e *entry) {
-	k.changed[key] = true
+	k.changed[key], k.was[key] = true, k.entries[key]
 	file(k.entries, key, e)
 	if k.place(key, e) {
 		e = nil
@@ -195,6 +197,7 @@ func parseJob(fields map[string]string) told {
 		remaining: amount(fields["remaining"]), expires: amount(fields["expires"]),
 		time: amount(fields["time"]), grace: fields["grace"] == "1", sudden: fields["grace"] == "1.0",
 		options: normal(fields["x:o"]), result: fields["x:result"],
+		parked:   fields["x:parked"],
 		progress: parseProgress(fields["x:progress"]),
 		tags:     parseTags(fields["tags"]), failure: parseFailure(fields["failure"]),
 	}

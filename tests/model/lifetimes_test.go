@@ -324,6 +324,9 @@ func (m *queues) enterLives(jobs []*job) {
 // ends returns when a job's life ends, as the job says to its readers; 0 for never.
 func (j *job) ends() float64 {
 	l, since := j.options.life, math.Inf(1)
+	if j.lastPut() > l.put {
+		l.startBy, l.ttl = 0, 0
+	}
 	switch j.state {
 	case qless.StateComplete:
 		for _, e := range j.history {

@@ -238,6 +238,10 @@ func (o *options) merge(s step) {
 		o.policy = &policy{Do: s.OnFailure, Of: slices.Clone(s.Depends)}
 	}
 	if c := s.claim(); c != nil {
+		c.After = s.After
+		if o.claim != nil && o.claim.Key == c.Key {
+			c.After = o.claim.After
+		}
 		o.claim = c
 	}
 	if s.Opens {
@@ -270,11 +274,44 @@ func (m *queues) holder(key string) *job {
 		}
 		return j
 	}
-	if j == nil || j.isOver() || j.options.claim == nil || j.options.claim.Key != key ||
-		j.options.claim.Mode == "start" && j.state == qless.StateRunning || m.isDead(j, j.state) {
-		return nil
+	switch {
+	case m.keeps(j, key):
+		return j
+	case j == nil:
+		return m.keptBefore(key, nil)
 	}
-	return j
+	return m.keptBefore(key, j.options.claim)
+}
+
+// keeps reports whether a job holds a key that is noted to be its own.
+func (m *queues) keeps(j *job, key string) bool {
+	return j != nil && !j.isOver() && j.options.claim != nil && j.options.claim.Key == key &&
+		!(j.options.claim.Mode == "start" && j.state == qless.StateRunning) && !m.isDead(j, j.state)
+}
+
+// keptBefore returns the job that has a key when the one that claimed it has no more, which may have
+// been put to follow another one; nil if none has.
+func (m *queues) keptBefore(key string, c *claim) *job {
+	other := m.followed[key]
+	if c != nil && c.Key == key {
+		other = c.After
+	}
+	if j := m.jobs[other]; m.keeps(j, key) && j.options.claim.Mode != "for" {
+		return j
+	}
+	return nil
+}
+
+// noteClaim notes that a job claims a key.
+func (m *queues) noteClaim(jid string, c *claim) {
+	stored := storedClaim{jid: jid}
+	if c.Mode == "for" {
+		stored.ends = m.now + c.Seconds
+	}
+	m.claims[c.Key] = stored
+	if c.After != "" {
+		m.followed[c.Key] = c.After
+	}
 }
 
 // isOver reports whether a job is complete or has failed.
@@ -288,11 +325,7 @@ func (m *queues) claim(j *job, before *claim) {
 	if other := m.claims[c.Key].jid; other != j.jid && m.jobs[other] != nil {
 		m.sharing[other] = true // its life is over, or it is followed
 	}
-	stored := storedClaim{jid: j.jid}
-	if c.Mode == "for" {
-		stored.ends = m.now + c.Seconds
-	}
-	m.claims[c.Key] = stored
+	m.noteClaim(j.jid, c)
 	delete(m.sharing, j.jid)
 	if before != nil && before.Key != c.Key {
 		m.unclaim(j.jid, before, true)
@@ -312,15 +345,24 @@ func (m *queues) claimAgain(j *job) {
 	m.claim(j, nil)
 }
 
-// unclaim gives up the claim of a job. One for some time goes on unless the job was canceled.
+// unclaim gives up the claim of a job, to the one that it follows. One for some time goes on unless the
+// job was canceled.
 func (m *queues) unclaim(jid string, c *claim, canceled bool) {
 	delete(m.sharing, jid)
 	if c == nil {
 		return
 	}
-	if stored := m.claims[c.Key]; stored.jid == jid && (stored.ends == 0 || canceled) {
-		delete(m.claims, c.Key)
+	stored := m.claims[c.Key]
+	if stored.jid != jid || stored.ends > 0 && !canceled {
+		return
 	}
+	if other := m.keptBefore(c.Key, c); other != nil {
+		m.noteClaim(other.jid, other.options.claim)
+		delete(m.sharing, other.jid)
+		return
+	}
+	delete(m.claims, c.Key)
+	delete(m.followed, c.Key)
 }
 
 // end does what follows when a job is complete, has failed for good, is canceled, or its life is
@@ -335,9 +377,6 @@ func (m *queues) end(j *job, last qless.State) bool {
 		m.tellDependents(j)
 	}
 	forgotten := j.options.life.isMortal() && m.keepRecord(j, last)
-	if last == canceled || last == expired {
-		m.handBack(j.options.claim)
-	}
 	return forgotten
 }
 

@@ -67,11 +67,8 @@ var progressActions = []action{
 			return ended(j.SetProgress(w.ctx, s.Done, s.Total, s.Message))
 		}),
 		predict: onHandle(func(m *queues, h *handle, j *job, s step) outcome {
-			if problem := notOwned(j, s.Worker); problem != "" {
+			if problem := notRun(h, j, s.Worker); problem != "" {
 				return problem
-			}
-			if h.since != 0 && h.since != j.time {
-				return refused(qless.CodeLockLost)
 			}
 			attempt := max(j.retries-max(j.remaining, 0), 0) + 1
 			j.progress = progress{s.Done, s.Total, attempt, m.now, s.Message}

@@ -13,21 +13,22 @@ type queues struct {
 	now   float64 // of the call
 	stamp string  // as the scripts get it
 
-	jobs    map[string]*job
-	recurs  map[string]*recurring
-	groups  map[string][]string           // the failed jobs of a group, the latest first
-	filed   map[string]float64            // failed jobs that are to be deleted: when they failed
-	held    map[string]map[string]float64 // by worker and jid: when the lock ends
-	seen    map[string]float64            // when a worker last asked for jobs
-	known   map[string]float64            // when a queue was first seen
-	tracked map[string]float64
-	paused  map[string]bool
-	config  map[string]string
-	claims  map[string]storedClaim       // by unique key
-	sharing map[string]bool              // jobs that go on although another one has their key
-	until   map[string]float64           // when jobs are looked at because their lives may be over
-	fair    map[turns]map[string]float64 // when the last turn of a tenant ends
-	server  *keyspace                    // before the call
+	jobs     map[string]*job
+	recurs   map[string]*recurring
+	groups   map[string][]string           // the failed jobs of a group, the latest first
+	filed    map[string]float64            // failed jobs that are to be deleted: when they failed
+	held     map[string]map[string]float64 // by worker and jid: when the lock ends
+	seen     map[string]float64            // when a worker last asked for jobs
+	known    map[string]float64            // when a queue was first seen
+	tracked  map[string]float64
+	paused   map[string]bool
+	config   map[string]string
+	claims   map[string]storedClaim       // by unique key
+	followed map[string]string            // by unique key: the job that the last one was put to follow
+	sharing  map[string]bool              // jobs that go on although another one has their key
+	until    map[string]float64           // when jobs are looked at because their lives may be over
+	fair     map[turns]map[string]float64 // when the last turn of a tenant ends
+	server   *keyspace                    // before the call
 
 	vanished int // jobs whose lives were over before they had ended
 
@@ -41,6 +42,7 @@ type queues struct {
 	unlisted     map[string]float64      // when a queue got jobs by unfail, which does not list it
 	left         map[handleKey]bool      // jobs in the list of a worker that was timed out
 	forgotten    map[handleKey]bool      // jobs that went with the list of a worker
+	changed      map[string]float64      // limits: until when parked jobs may not have noticed a change
 }
 
 type statKey struct {
@@ -62,9 +64,10 @@ func newQueues() *queues {
 		held:  map[string]map[string]float64{}, seen: map[string]float64{}, known: map[string]float64{},
 		tracked: map[string]float64{}, paused: map[string]bool{}, config: map[string]string{},
 		claims: map[string]storedClaim{}, sharing: map[string]bool{}, until: map[string]float64{},
-		fair:  map[turns]map[string]float64{},
-		stats: map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
-		unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
+		followed: map[string]string{},
+		fair:     map[turns]map[string]float64{},
+		stats:    map[statKey]*stats{}, handles: map[handleKey][]*handle{}, recurHandles: map[string]bool{},
+		changed: map[string]float64{}, unlisted: map[string]float64{}, left: map[handleKey]bool{}, forgotten: map[handleKey]bool{},
 	}
 }
 

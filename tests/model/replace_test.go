@@ -178,9 +178,8 @@ func predictReplace(m *queues, s step) outcome {
 	case held.Mode == "for":
 		return outcome(fmt.Sprintf("[%s %s]", other.jid, other.state))
 	case other.state == qless.StateRunning:
-		s.OnFailure, s.Depends = "run", []string{other.jid}
+		s.OnFailure, s.Depends, s.After = "run", []string{other.jid}, other.jid
 		m.put(s)
-		m.jobs[s.JID].options.claim.After = other.jid
 		return outcome(s.JID)
 	default:
 		m.replace(s, other)
@@ -203,7 +202,7 @@ func (m *queues) replace(s step, j *job) {
 		due = min(due, began+s.Within.Seconds())
 	}
 	m.leave(j)
-	j.options = options{told: old.told, waited: old.waited, policy: old.policy}
+	j.options = options{told: old.told, waited: old.waited, policy: old.policy, batch: old.batch}
 	j.options.merge(s)
 	j.options.life.merge(s, m.now)
 	c := j.options.claim
@@ -225,12 +224,14 @@ func (m *queues) replace(s step, j *job) {
 	case j.state != qless.StateWaiting:
 	case turn != 0:
 		j.score = turn
-	case due < m.now:
+	case due < m.now && j.options.share == nil:
 		j.score = workScore(due, j.priority)
 	default:
 		m.takeTurns(j)
 	}
-	m.claim(j, nil)
+	if m.claims[c.Key].jid == j.jid {
+		m.claim(j, nil)
+	} // else it has the key again because the life of its follower is over, which is found out each time
 	m.watch(j)
 	m.enterLives([]*job{j})
 }
@@ -266,21 +267,3 @@ func (m *queues) dueOf(s step, j *job, began float64) (due, turn float64) {
 
 // exact writes a number as the scripts do.
 func exact(n float64) string { return strconv.FormatFloat(n, 'g', 17, 64) }
-
-// handBack gives the key of a job that is gone to the one that it was to follow.
-func (m *queues) handBack(c *claim) {
-	if c == nil || c.After == "" {
-		return
-	}
-	j := m.jobs[c.After]
-	_, claimed := m.claims[c.Key]
-	if claimed || j == nil || j.isOver() || j.options.claim == nil || j.options.claim.Key != c.Key {
-		return
-	}
-	theirs := j.options.claim
-	if theirs.Mode == "for" || theirs.Mode == "start" && j.state == qless.StateRunning {
-		return
-	}
-	m.claims[c.Key] = storedClaim{jid: j.jid}
-	delete(m.sharing, j.jid)
-}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/qless/qless-go"
@@ -117,12 +118,15 @@ var settingActions = []action{
 func predictUnfail(m *queues, s step) outcome {
 	group := m.groups[s.Group]
 	staying := max(0, len(group)-s.Count)
-	for _, jid := range group[staying:] {
+	var back []*job // oldest failure first
+	for _, jid := range slices.Backward(group[staying:]) {
 		j := m.jobs[jid]
 		m.count(j.queue, j.failure.when).failed--
 		delete(m.filed, jid)
 		m.unfail(j, cmp.Or(s.Queue, j.queue))
+		back = append(back, j)
 	}
+	m.takeTurns(back...)
 	m.setGroup(s.Group, group[:staying])
 	return outcome(strconv.Itoa(len(group) - staying))
 }

@@ -52,6 +52,7 @@ type step struct {
 	OnFailure string
 	Unique    string // a key, a space, and the mode of the claim
 	Replace   string // delay or due
+	After     string // the running job that it follows, as the model finds out
 	Within    time.Duration
 	Result    string
 

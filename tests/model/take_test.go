@@ -225,12 +225,13 @@ func (m *queues) exhausted(j *job) failure {
 func (m *queues) putBack(j *job) {
 	at := m.now + float64(m.madeLast)*1e-6
 	switch {
-	case j.options.onLost == "last":
+	case j.options.onLost == "last" || j.options.share != nil:
 		m.madeLast++
 	case j.placed > 0:
 		at = j.placed
 	}
 	m.enqueue(j, at)
+	m.takeTurns(j)
 	j.worker, j.expires, j.time = "", 0, at
 }
 
@@ -248,10 +249,10 @@ func (m *queues) lock(j *job, s step) {
 	if j.options.onLost != "" {
 		j.placed = j.time
 	}
-	j.state, j.worker, j.time, j.grace = qless.StateRunning, s.Worker, m.now, false
+	j.state, j.worker, j.time = qless.StateRunning, s.Worker, m.now
 	j.expires, j.sudden = m.now+m.lockTime(j), false
 	if s.LockTime != nil {
-		j.expires, j.sudden = m.now+s.LockTime.Seconds(), true
+		j.expires, j.sudden, j.grace = m.now+s.LockTime.Seconds(), true, false
 	}
 	j.score = j.expires
 	m.hold(s.Worker, j.jid, j.expires)

@@ -1,0 +1,657 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A drawer draws lines: commands as scripts take them, of jobs as they are on the server.
+type drawer struct {
+	*rand.Rand
+	x     *mix
+	put   int // how many new jobs there were
+	setup int // how many limits are set to begin with
+}
+
+func newDrawer(seed uint64, x *mix) *drawer {
+	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 1)), x: x}
+	if d.chance(60) {
+		d.setup = 4
+	}
+	return d
+}
+
+// A lineKind is a kind of line.
+type lineKind struct {
+	weight int
+	draw   func(d *drawer) []string
+}
+
+var lineKinds = []lineKind{
+	{16, (*drawer).drawPut}, {6, (*drawer).drawPutMany}, {2, (*drawer).drawBatch},
+	{2, (*drawer).drawCommit}, {14, (*drawer).drawPop}, {8, (*drawer).drawReserve},
+	{1, (*drawer).drawPopByJID}, {8, (*drawer).drawComplete}, {9, (*drawer).drawFinish},
+	{4, (*drawer).drawFail}, {5, (*drawer).drawRetry}, {4, (*drawer).drawRelease},
+	{3, (*drawer).drawHeartbeat}, {2, (*drawer).drawTimeout}, {1, (*drawer).drawProgress},
+	{6, (*drawer).drawEnd}, {5, (*drawer).drawCancel}, {3, (*drawer).drawDepends},
+	{3, (*drawer).drawPriority}, {5, (*drawer).drawUnfail}, {3, (*drawer).drawSweep},
+	{2, (*drawer).drawPause}, {4, (*drawer).drawUnpause}, {3, (*drawer).drawLimit},
+	{2, (*drawer).drawChange}, {3, (*drawer).drawReschedule}, {1, (*drawer).drawMoveMany},
+	{1, (*drawer).drawRecur}, {2, (*drawer).drawSetting}, {3, (*drawer).drawAwait},
+	{3, (*drawer).drawHolder}, {2, (*drawer).drawTag}, {3, (*drawer).drawRead},
+	{2, (*drawer).drawWorker},
+}
+
+// step draws the next step.
+func (d *drawer) step() step {
+	if d.setup > 0 {
+		d.setup--
+		return step{Do: "flat", Raw: d.setLimit()}
+	}
+	sum := 0
+	for _, kind := range lineKinds {
+		sum += kind.weight
+	}
+	s := step{Do: "flat"}
+	if d.chance(25) {
+		s.Do = "drop-in"
+	}
+	n := d.IntN(sum)
+	for _, kind := range lineKinds {
+		if n -= kind.weight; n < 0 {
+			s.Raw = kind.draw(d)
+			break
+		}
+	}
+	s.Tick = one(d, time.Duration(0), 0, time.Microsecond, time.Millisecond, 100*time.Millisecond)
+	if d.chance(12) {
+		s.Tick = one(d, 500*time.Millisecond, time.Second, 5*time.Second, 10*time.Second,
+			time.Minute, 61*time.Second, 71*time.Second)
+	}
+	return s
+}
+
+func one[T any](d *drawer, list ...T) T { return list[d.IntN(len(list))] }
+
+func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
+
+func (d *drawer) queue() string  { return one(d, queueNames...) }
+func (d *drawer) worker() string { return one(d, workerNames...) }
+
+// in returns the jids of the jobs in some states, in order; of all without any state.
+func (d *drawer) in(states ...string) []string {
+	var jids []string
+	for jid, h := range d.x.k.jobs {
+		if len(states) == 0 || slices.Contains(states, h.job.state) {
+			jids = append(jids, jid)
+		}
+	}
+	slices.Sort(jids)
+	return jids
+}
+
+// job draws a job that is mostly in one of some states.
+func (d *drawer) job(states ...string) string {
+	if jids := d.in(states...); len(jids) > 0 && d.chance(90) {
+		return one(d, jids...)
+	}
+	if jids := d.in(); len(jids) > 0 && d.chance(80) {
+		return one(d, jids...)
+	}
+	return "j" + strconv.Itoa(d.IntN(6))
+}
+
+func (d *drawer) some(n int, states ...string) []string {
+	var jids []string
+	for range n {
+		if jid := d.job(states...); !slices.Contains(jids, jid) {
+			jids = append(jids, jid)
+		}
+	}
+	return jids
+}
+
+// newJID returns a jid that no job has had.
+func (d *drawer) newJID() string {
+	d.put++
+	return "n" + strconv.Itoa(d.put)
+}
+
+// others draws jobs that a job can wait for without waiting for itself.
+func (d *drawer) others(jid string) []string {
+	return slices.DeleteFunc(d.some(1+d.IntN(2)), func(other string) bool { return d.needs(other, jid, 0) })
+}
+
+// needs reports whether a job is another one, or waits for it.
+func (d *drawer) needs(jid, other string, depth int) bool {
+	if jid == other || depth > len(d.x.k.jobs) {
+		return true
+	}
+	return slices.ContainsFunc(in(d.x.k.dependencies, jid).members, func(next string) bool {
+		return d.needs(next, other, depth+1)
+	})
+}
+
+func (d *drawer) told(jid string) told { return in(d.x.k.jobs, jid).job }
+
+// held draws a running job with its worker and its queue, mostly rightly.
+func (d *drawer) held() (jid, worker, queue string) {
+	jid = d.job("running")
+	t := d.told(jid)
+	worker, queue = t.worker, t.queue
+	if worker == "" || d.chance(4) {
+		worker = d.worker()
+	}
+	if queue == "" {
+		queue = d.queue()
+	}
+	return jid, worker, queue
+}
+
+func (d *drawer) delay() string { return one(d, "0", "0", "0", "0", "0.5", "5", "60") }
+
+func (d *drawer) data() string { return fmt.Sprintf(`{"n":%d}`, d.IntN(100)) }
+
+func jsonOf(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func (d *drawer) limits() []string {
+	names := slices.Clone(limitNames)
+	d.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:1+d.IntN(2)]
+}
+
+// options draws a text of options. unique says whether a key may be among them.
+func (d *drawer) options(unique bool) (letters string, values map[string]any) {
+	values = map[string]any{}
+	add := func(percent int, letter string, value any) {
+		if d.chance(percent) {
+			values[letter] = value
+		}
+	}
+	add(35, "c", d.limits())
+	add(30, "g", map[string]any{"t": one(d, "x", "y", "z"), "w": one(d, 1, 2, 0.5)})
+	add(15, "h", map[string]string{"a": one(d, "1", "2")})
+	add(8, "l", one(d, 0.5, 5, 300))
+	add(12, "q", one(d, "last", "place"))
+	add(8, "s", one(d, 1.5, 30, 200))
+	add(10, "t", one(d, 1.5, 30, 200))
+	add(8, "k", one(d, 0, 60, 600))
+	add(8, "K", one(d, -1, 0, 60))
+	add(4, "e", one(d, 1, 60))
+	if unique {
+		values["u"] = d.claim()
+	}
+	return strings.Join(slices.Sorted(maps.Keys(values)), ""), values
+}
+
+// claim draws a unique key: "x" is claimed in one way only.
+func (d *drawer) claim() map[string]any {
+	switch {
+	case d.chance(60):
+		return map[string]any{"k": `["x"]`}
+	case d.chance(50):
+		return map[string]any{"k": `["y"]`, "m": "start"}
+	case d.chance(50):
+		return map[string]any{"k": `["y"]`}
+	}
+	return map[string]any{"k": `["z"]`, "m": "for", "d": 3600}
+}
+
+// pairs draws what a put says of a job, but for its dependencies.
+func (d *drawer) pairs(replace bool) []string {
+	var pairs []string
+	if d.chance(30) {
+		pairs = append(pairs, "priority", one(d, "0", "1", "-5", "10"))
+	}
+	if d.chance(20) {
+		pairs = append(pairs, "retries", one(d, "0", "1", "2"))
+	}
+	if d.chance(15) {
+		pairs = append(pairs, "tags", one(d, `["red"]`, `["red","blue"]`, `[]`))
+	}
+	letters, values := d.options(replace || d.chance(25))
+	if replace && values["u"].(map[string]any)["m"] == "for" {
+		values["u"] = map[string]any{"k": `["x"]`}
+	}
+	if d.chance(10) && !replace {
+		letters += "f"
+		values["f"] = map[string]any{"do": one(d, "wait", "run", "fail")}
+	}
+	if letters != "" {
+		pairs = append(pairs, "o", letters+"|"+jsonOf(values))
+	}
+	if d.chance(1) {
+		pairs = append(pairs, "o", one(d, `g|{"g":{"t":"x","w":Infinity}}`, `h|{"h":{"a":NaN}}`, `c|{"c":[]}`))
+	}
+	if replace {
+		pairs = append(pairs, "replace", one(d, "delay", "due"))
+		if d.chance(25) {
+			pairs = append(pairs, "within", "20")
+		}
+	}
+	return pairs
+}
+
+// depends draws jobs for one to wait for, and what is to happen when they fail.
+func (d *drawer) depends(jid string, pairs []string) []string {
+	at := slices.Index(pairs, "o")
+	if at >= 0 && strings.Contains(strings.SplitN(pairs[at+1], "|", 2)[0], "f") {
+		return append(pairs, "depends", jsonOf(d.others(jid)))
+	}
+	on := d.others(jid)
+	if d.chance(60) {
+		policy := jsonOf(map[string]any{"do": one(d, "run", "fail"), "of": on})
+		if at < 0 {
+			pairs = append(pairs, "o", `f|{"f":`+policy+`}`)
+		} else {
+			letters, body, _ := strings.Cut(pairs[at+1], "|")
+			pairs[at+1] = letters + `f|{"f":` + policy + "," + strings.TrimPrefix(body, "{")
+		}
+	}
+	return append(pairs, "depends", jsonOf(on))
+}
+
+// putting draws jid, klass, data, delay and pairs of a put.
+func (d *drawer) putting() (first []string, pairs []string) {
+	jid, delay := d.newJID(), d.delay()
+	switch {
+	case d.chance(25):
+		pairs = d.pairs(true)
+	case d.chance(30):
+		jid = d.job()
+		pairs = d.pairs(false)
+		if d.chance(40) {
+			pairs = append(pairs, "if", one(d, "absent", "finished", "idle"))
+		}
+		if d.chance(20) {
+			pairs = d.depends(jid, pairs)
+		}
+	case d.chance(35):
+		pairs = d.depends(jid, d.pairs(false))
+	default:
+		pairs = d.pairs(false)
+	}
+	if d.chance(10) && !slices.Contains(pairs, "replace") {
+		if batch := d.batch(); !d.needs(jid, batch, 0) && !slices.Contains(pairs, "depends") {
+			pairs = append(pairs, "batch", batch)
+		}
+	}
+	return []string{jid, "K", d.data(), delay}, pairs
+}
+
+// batch draws a batch that mostly is one.
+func (d *drawer) batch() string {
+	var all []string
+	for _, jid := range d.in("depends") {
+		if strings.Contains(strings.SplitN(d.told(jid).options, "|", 2)[0], "b") {
+			all = append(all, jid)
+		}
+	}
+	if len(all) == 0 || d.chance(5) {
+		return d.job()
+	}
+	return one(d, all...)
+}
+
+func (d *drawer) drawPut() []string {
+	first, pairs := d.putting()
+	return slices.Concat([]string{one(d, "put", "put", "put", "requeue"), d.worker(), d.queue()}, first, pairs)
+}
+
+func (d *drawer) drawPutMany() []string {
+	line := []string{"put.many", d.worker(), ""}
+	for range 2 + d.IntN(3) {
+		first, pairs := d.putting()
+		line = append(append(line, d.queue()), first...)
+		line = append(append(line, strconv.Itoa(len(pairs))), pairs...)
+	}
+	return line
+}
+
+func (d *drawer) drawBatch() []string {
+	letters, values := d.options(d.chance(40))
+	delete(values, "s")
+	letters = strings.ReplaceAll(letters, "s", "") + "b"
+	values["b"] = map[string]int{"n": 0}
+	if d.chance(70) {
+		letters += "f"
+		values["f"] = map[string]string{"do": one(d, "run", "fail")}
+	}
+	return []string{"put", d.worker(), d.queue(), d.newJID(), "K", "{}", d.delay(), "depends", `["x:open"]`,
+		"o", letters + "|" + jsonOf(values)}
+}
+
+func (d *drawer) drawCommit() []string {
+	if d.chance(30) {
+		return []string{"batch.status", d.batch()}
+	}
+	return []string{"batch.commit", d.batch()}
+}
+
+func (d *drawer) drawPop() []string {
+	line := []string{"pop", d.queue(), d.worker(), strconv.Itoa(1 + d.IntN(4))}
+	if d.chance(10) {
+		line = append(line, "timed", one(d, "0", "0.5", "5"))
+	}
+	return line
+}
+
+func (d *drawer) drawReserve() []string {
+	line := []string{"reserve", d.worker(), strconv.Itoa(d.IntN(5)), one(d, "ordered", "round-robin", "shuffled"),
+		"0", "10", "", one(d, "0", "0", "2")}
+	return append(line, queueNames[:1+d.IntN(len(queueNames))]...)
+}
+
+func (d *drawer) drawPopByJID() []string {
+	jid := d.job("waiting")
+	return []string{"popByJid", orElse(d.told(jid).queue, "q1"), jid, d.worker()}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// next draws where a job goes on.
+func (d *drawer) next(jid string) []string {
+	pairs := []string{"next", d.queue()}
+	if d.chance(30) {
+		pairs = append(pairs, "delay", d.delay())
+	}
+	if d.chance(40) {
+		pairs = append(pairs, "o", `h|{"h":{"b":"3"}}`)
+	}
+	if d.chance(40) {
+		pairs = d.depends(jid, pairs)
+	}
+	if d.chance(20) {
+		pairs = append(pairs, "priority", one(d, "0", "3"))
+	}
+	return pairs
+}
+
+func (d *drawer) drawComplete() []string {
+	jid, worker, queue := d.held()
+	line := []string{"complete", jid, worker, queue, d.data()}
+	if d.chance(30) {
+		line = append(line, d.next(jid)...)
+	}
+	if d.chance(20) {
+		line = append(line, "result", "7")
+	}
+	return line
+}
+
+func (d *drawer) drawFinish() []string {
+	_, worker, _ := d.held()
+	line := []string{"finish", worker}
+	var mine []string
+	for _, jid := range d.in("running") {
+		if d.told(jid).worker == worker || d.chance(3) {
+			mine = append(mine, jid)
+		}
+	}
+	d.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+	for i, jid := range mine[:min(len(mine), 1+d.IntN(4))] {
+		var rest []string
+		action := one(d, "complete", "complete", "complete", "fail", "retry", "release")
+		switch action {
+		case "complete":
+			if d.chance(50) {
+				rest = d.next(jid)
+				if at := slices.Index(rest, "depends"); at >= 0 && d.chance(60) && i+1 < len(mine) {
+					rest[at+1] = jsonOf(mine[i+1 : i+2]) // another one of this exchange
+				}
+			}
+		case "fail":
+			rest = []string{one(d, groupNames...), "because"}
+		case "retry":
+			rest = []string{d.delay()}
+		case "release":
+			rest = []string{d.delay()}
+			if d.chance(30) {
+				rest = append(rest, "", strconv.Itoa(d.IntN(3)), "[]")
+			}
+		}
+		line = append(line, action, jid, orElse(d.told(jid).queue, "q1"), "", strconv.Itoa(len(rest)))
+		line = append(line, rest...)
+	}
+	return line
+}
+
+func (d *drawer) drawFail() []string {
+	jid, worker, _ := d.held()
+	return []string{"fail", jid, worker, one(d, groupNames...), "because", d.data()}
+}
+
+func (d *drawer) drawRetry() []string {
+	jid, worker, queue := d.held()
+	line := []string{"retry", jid, queue, worker, d.delay()}
+	if d.chance(30) {
+		line = append(line, one(d, groupNames...), "again")
+	}
+	return line
+}
+
+func (d *drawer) drawRelease() []string {
+	jid, worker, queue := d.held()
+	return []string{"release", jid, queue, worker, d.delay(), d.data()}
+}
+
+func (d *drawer) drawHeartbeat() []string {
+	jid, worker, _ := d.held()
+	if d.chance(30) {
+		return []string{"renew", worker, jid}
+	}
+	return []string{"heartbeat", jid, worker}
+}
+
+func (d *drawer) drawTimeout() []string {
+	return append([]string{"timeout"}, d.some(1+d.IntN(2), "running")...)
+}
+
+func (d *drawer) drawProgress() []string {
+	jid, worker, _ := d.held()
+	return []string{"progress", worker, jid, "", "1", "3", "note"}
+}
+
+func (d *drawer) drawEnd() []string {
+	switch {
+	case d.chance(15):
+		return []string{"withdraw", d.job()}
+	case d.chance(15):
+		return []string{"forget", d.job("complete", "failed")}
+	}
+	line := []string{"end", d.job("running", "waiting", "scheduled", "stalled", "depends"), "complete", "", "",
+		one(d, "0", "0", "2", "3")}
+	if d.chance(50) {
+		line[2], line[3], line[4] = "failed", one(d, groupNames...), "over"
+	}
+	return line
+}
+
+func (d *drawer) drawCancel() []string {
+	jids := d.some(1 + d.IntN(2))
+	if d.chance(60) {
+		for i := 0; i < len(jids); i++ {
+			for _, other := range in(d.x.k.dependents, jids[i]).names {
+				if !slices.Contains(jids, other) {
+					jids = append(jids, other)
+				}
+			}
+		}
+	}
+	if d.chance(20) {
+		return append([]string{"change", "cancel", one(d, "", "all")}, jids...)
+	}
+	if d.chance(8) {
+		return []string{"cancel.failed", one(d, groupNames...), "0", "3"}
+	}
+	if d.chance(8) {
+		return []string{"cancel.found", one(d, "waiting", "scheduled", "depends"), d.queue(), "", "3", "0",
+			"", "", "", ""}
+	}
+	return append([]string{"cancel"}, jids...)
+}
+
+func (d *drawer) drawDepends() []string {
+	jid := d.job("depends")
+	switch {
+	case d.chance(50):
+		return append([]string{"depends", jid, "on"}, d.others(jid)...)
+	case d.chance(30):
+		return []string{"depends", jid, "off", "all"}
+	}
+	others := without(slices.Clone(in(d.x.k.dependencies, jid).names), openBatch)
+	if len(others) == 0 {
+		others = d.some(1)
+	}
+	return []string{"depends", jid, "off", one(d, others...)}
+}
+
+func (d *drawer) drawPriority() []string {
+	jid := d.job("waiting", "scheduled")
+	if d.chance(30) {
+		return []string{"change", "priority", one(d, "0", "7"), jid}
+	}
+	return []string{"priority", jid, one(d, "0", "7", "-3")}
+}
+
+func (d *drawer) drawUnfail() []string {
+	group := one(d, append(inOrder(d.x.k.groups), "oops")...)
+	switch d.IntN(4) {
+	case 0:
+		return []string{"unfail", d.queue(), group, strconv.Itoa(1 + d.IntN(3))}
+	case 1:
+		return []string{"unfail.group", group, strconv.Itoa(1 + d.IntN(3))}
+	case 2:
+		return append([]string{"unfail.jobs", "0"}, d.some(2, "failed")...)
+	}
+	line := []string{"unfail.job", d.job("failed")}
+	if d.chance(30) {
+		line = append(line, "ttl", "30")
+	}
+	return line
+}
+
+func (d *drawer) drawSweep() []string {
+	if d.chance(50) {
+		return []string{"sweep", "*"}
+	}
+	return []string{"sweep"}
+}
+
+func (d *drawer) drawPause() []string   { return []string{"pause", d.queue()} }
+func (d *drawer) drawUnpause() []string { return []string{"unpause", d.queue()} }
+
+func (d *drawer) drawLimit() []string {
+	name := d.limit()
+	switch {
+	case d.chance(12):
+		return []string{"limit.delete", name}
+	case d.chance(25):
+		return []string{"limit.hold", name, one(d, "0", "5", "20")}
+	case d.chance(20):
+		return []string{"limit.info", name}
+	}
+	return d.setLimit()
+}
+
+func (d *drawer) limit() string { return one(d, append([]string{"f"}, limitNames...)...) }
+
+func (d *drawer) setLimit() []string {
+	max, rate, per := strconv.Itoa(d.IntN(3)), "0", "0"
+	if max == "0" || d.chance(40) {
+		rate, per = strconv.Itoa(1+d.IntN(3)), one(d, "5", "30")
+	}
+	return []string{"limit.set", d.limit(), max, rate, per}
+}
+
+func (d *drawer) drawChange() []string {
+	switch {
+	case d.chance(50):
+		return append([]string{"change", "promote", ""}, d.some(2, "scheduled", "waiting")...)
+	case d.chance(50):
+		return append([]string{"change", one(d, "tag", "untag"), `["red","green"]`}, d.some(2)...)
+	}
+	return append([]string{"change", one(d, "track", "untrack"), ""}, d.some(2)...)
+}
+
+func (d *drawer) drawReschedule() []string {
+	return []string{"reschedule", d.job("waiting", "scheduled"), one(d, "0", "5", "60")}
+}
+
+func (d *drawer) drawMoveMany() []string {
+	return append([]string{"move.many", d.worker(), d.queue(), d.delay(), "0"}, d.some(3)...)
+}
+
+func (d *drawer) drawRecur() []string {
+	if d.chance(40) {
+		return []string{"unrecur", "r"}
+	}
+	return []string{"recur", d.queue(), "r", "K", "{}", "interval", one(d, "5", "60"), "0", "backlog", "2"}
+}
+
+func (d *drawer) drawSetting() []string {
+	option := one(d, "heartbeat", "grace-period", d.queue()+"-max-concurrency", d.queue()+"-max-rate",
+		"jobs-history-count", "max-job-history", "backoff-initial-delay", "jobs-failed-history-count")
+	values := map[string][]string{
+		"heartbeat": {"10", "60"}, "grace-period": {"0", "10"}, "jobs-history-count": {"3", "50"},
+		"max-job-history": {"10", "2"}, "backoff-initial-delay": {"0", "5"}, "jobs-failed-history-count": {"2", "20"},
+	}[option]
+	switch {
+	case strings.HasSuffix(option, "-max-concurrency"):
+		values = []string{"0", "2"}
+	case strings.HasSuffix(option, "-max-rate"):
+		values = []string{"0/0", "2/5"}
+	}
+	if d.chance(40) {
+		return []string{"config.unset", option}
+	}
+	return []string{"config.set", option, one(d, values...)}
+}
+
+func (d *drawer) drawAwait() []string { return []string{"await", d.job()} }
+
+func (d *drawer) drawHolder() []string { return []string{"holder", one(d, `["x"]`, `["x"]`, `["y"]`)} }
+
+func (d *drawer) drawTag() []string {
+	if d.chance(50) {
+		return []string{"log", d.job(), "looked at"}
+	}
+	return []string{"tag", one(d, "add", "remove"), d.job(), one(d, "red", "green")}
+}
+
+func (d *drawer) drawRead() []string {
+	queue := d.queue()
+	return one(d, []string{"peek", queue, "3"}, []string{"get", d.job()}, append([]string{"multiget"}, d.some(3)...),
+		[]string{"queues"}, []string{"queues", queue}, []string{"jobs", "scheduled", queue}, []string{"failed"},
+		[]string{"workers"}, []string{"result", d.job()}, []string{"length", queue})
+}
+
+func (d *drawer) drawWorker() []string {
+	worker := d.worker()
+	switch d.IntN(4) {
+	case 0:
+		return []string{"worker.register", worker, "5", "{}"}
+	case 1:
+		return []string{"worker.deregister", worker}
+	case 2:
+		return []string{"schedule.last", "s", worker, "d"}
+	}
+	return append([]string{"depart", worker, "", "0"}, queueNames...)
+}

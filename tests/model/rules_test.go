@@ -1,0 +1,399 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// rules are the invariants that hold of the keys whichever command and client has changed them.
+var rules = []invariant{
+	{"ghost", func(p *problems, k *keyspace, _ *queues) {
+		checkNamed(p, k, "", k.holders)
+		checkNamed(p, k, "t:", k.tags)
+	}},
+	{"place", checkPlacesOfAll},
+	{"dependencies", checkDependencies},
+	{"tags", checkTags},
+	{"failures", checkFailures},
+	{"failed statistic", checkFailedStatistic},
+	{"recurring", checkRecurring},
+	{"shares", checkShares},
+	{"lifetimes", checkLives},
+	{"options", checkOptions},
+	{"batches", checkBatches},
+	{"told", checkTold},
+	{"slots", checkSlots},
+	{"parked", checkParked},
+	{"room", checkRoom},
+}
+
+// checkRules checks the keys after a step.
+func (x *mix) checkRules(s step, reply any) *violation {
+	for _, rule := range rules {
+		var p problems
+		if rule.check(&p, x.k, x.m); len(p) > 0 {
+			return &violation{class: rule.name, text: p.String()}
+		}
+	}
+	var p problems
+	if x.checkHolders(&p, s, reply); len(p) > 0 {
+		return &violation{class: "unique keys", text: p.String()}
+	}
+	if x.checkKept(&p, s); len(p) > 0 {
+		return &violation{class: "kept", text: p.String()}
+	}
+	if x.checkTurns(&p); len(p) > 0 {
+		return &violation{class: "turns", text: p.String()}
+	}
+	return nil
+}
+
+// checkPlacesOfAll is checkPlaces, but for jobs that were timed out and have been parked since.
+func checkPlacesOfAll(p *problems, k *keyspace, m *queues) {
+	var all problems
+	checkPlaces(&all, k, m)
+	for _, problem := range all {
+		if !strings.Contains(problem, "is waiting, at +Inf") {
+			p.add("%s", problem)
+		}
+	}
+}
+
+// letters returns the letters in an options text.
+func (t *told) letters() string {
+	letters, _, _ := strings.Cut(t.options, "|")
+	return letters
+}
+
+func (t *told) isOver() bool { return t.state == "complete" || t.state == "failed" }
+
+// checkOptions: options are letters and JSON, as anybody may have to read them.
+func checkOptions(p *problems, k *keyspace, _ *queues) {
+	for jid, h := range k.jobs {
+		text, ok := h.fields["x:o"]
+		if !ok {
+			continue
+		}
+		letters, body, _ := strings.Cut(text, "|")
+		if letters == "" || !json.Valid([]byte(body)) {
+			p.add("%sj:%s has the options %s, which are no JSON", prefix, jid, text)
+		}
+	}
+}
+
+// checkBatches: what waits for a commit is a batch.
+func checkBatches(p *problems, k *keyspace, _ *queues) {
+	for _, jid := range in(k.dependents, openBatch).members {
+		h := in(k.jobs, jid)
+		if !strings.Contains(h.job.letters(), "b") {
+			p.add("%sj:%s waits for a commit, and is no batch: %s", prefix, jid, h.fields["x:o"])
+		}
+	}
+}
+
+// checkTold: a job that minds failures does not wait for one that has failed, unless a sweep is to
+// tell it.
+func checkTold(p *problems, k *keyspace, _ *queues) {
+	for jid, h := range k.jobs {
+		if h.job.state != "depends" {
+			continue
+		}
+		policy := policyIn(h.job.options)
+		if policy != "run" && policy != "fail" {
+			continue
+		}
+		for _, other := range in(k.dependencies, jid).members {
+			o := k.jobs[other]
+			if o != nil && o.job.state == "failed" {
+				p.add("%sj:%s has failed, and %s, which minds, was not told", prefix, other, jid)
+			}
+			if o != nil && !strings.Contains(o.job.letters(), "d") {
+				p.add("%sj:%s does not know that %s minds if it fails", prefix, other, jid)
+			}
+		}
+	}
+}
+
+func policyIn(options string) string {
+	var values struct {
+		F *policy `json:"f"`
+	}
+	_, raw, _ := strings.Cut(options, "|")
+	if json.Unmarshal([]byte(raw), &values) != nil || values.F == nil {
+		return ""
+	}
+	return values.F.Do
+}
+
+// checkSlots: only jobs that run have slots, and only in limits of theirs.
+func checkSlots(p *problems, k *keyspace, _ *queues) {
+	for name, e := range k.ours {
+		limit, ok := strings.CutSuffix(strings.TrimPrefix(name, "limit:"), ":held")
+		if !ok || !strings.HasPrefix(name, "limit:") {
+			continue
+		}
+		for _, jid := range e.names {
+			h := in(k.jobs, jid)
+			if h.job.state != "running" {
+				p.add("%s has a slot of %s, and is %s", jid, limit, orElse(h.job.state, "gone"))
+			}
+		}
+	}
+}
+
+// parking returns the limit by which a job is parked; empty for none.
+func (e *entry) parking() string {
+	time, name, _ := strings.Cut(e.fields["x:parked"], " ")
+	if e.job.state != "scheduled" || time != e.fields["time"] {
+		return ""
+	}
+	return name
+}
+
+// checkParked: a parked job waits for its limit, and no other does.
+func checkParked(p *problems, k *keyspace, _ *queues) {
+	for jid, h := range k.jobs {
+		name := h.parking()
+		if h.fields["x:parked"] != "" && name == "" {
+			p.add("%s says that it is parked, and is %s", jid, h.job.state)
+		}
+		if _, waits := in(k.ours, "limit:"+name+":wait").scores[jid]; name != "" && !waits {
+			p.add("%s is parked by %s, which does not know it", jid, name)
+		}
+	}
+	for name, e := range k.ours {
+		limit, ok := strings.CutSuffix(strings.TrimPrefix(name, "limit:"), ":wait")
+		if !ok || !strings.HasPrefix(name, "limit:") {
+			continue
+		}
+		for _, jid := range e.names {
+			if h := in(k.jobs, jid); h.parking() != limit {
+				p.add("%s waits for %s, and is not parked by it but %s", jid, limit, orElse(h.job.state, "gone"))
+			}
+		}
+	}
+}
+
+// A defined limit is the definition of a limit.
+type definedLimit struct{ max, rate, per, hold float64 }
+
+func (k *keyspace) limit(name string) definedLimit {
+	fields := in(k.ours, "limits").fields
+	text, ok := fields[name]
+	if !ok {
+		family, _, _ := strings.Cut(name, "/")
+		text = fields[family]
+	}
+	var l definedLimit
+	if words := strings.Fields(text); len(words) == 3 {
+		l.max, l.rate, l.per = number(words[0]), number(words[1]), number(words[2])
+	}
+	l.hold = amount(fields[name+" hold"])
+	return l
+}
+
+// isOpen reports whether a limit has room for one job more.
+func (k *keyspace) isOpen(name string, now float64) bool {
+	l := k.limit(name)
+	if l.hold > now {
+		return false
+	}
+	if l.max > 0 && float64(len(in(k.ours, "limit:"+name+":held").names)) >= l.max {
+		return false
+	}
+	starts := in(k.ours, "limit:"+name+":starts").members
+	return l.rate == 0 || len(starts) < int(l.rate) || number(starts[int(l.rate)-1])+l.per <= now
+}
+
+// checkRoom: while a limit has room, one of the jobs that it has parked is on its way.
+func checkRoom(p *problems, k *keyspace, m *queues) {
+	paused := setOf(k.at("paused_queues").members)
+	parked, coming := map[string][]string{}, map[string]bool{}
+	for jid, h := range k.jobs {
+		if !strings.Contains(h.job.letters(), "c") || paused[h.job.queue] {
+			continue
+		}
+		name := h.parking()
+		isDue := name != "" && k.of(h.job.queue, "scheduled").scores[jid] <= m.now+1
+		if name != "" && !isDue {
+			parked[name] = append(parked[name], jid)
+		}
+		if isDue || h.job.state == "waiting" || h.job.state == "stalled" {
+			for _, limit := range limitsIn(h.fields["x:o"]) {
+				coming[limit] = true
+			}
+		}
+	}
+	for name, jids := range parked {
+		if !coming[name] && k.isOpen(name, m.now) && !m.slack(name) {
+			slices.Sort(jids)
+			p.add("the limit %s has room, and %q are not due: %v", name, jids, k.dues(jids))
+		}
+	}
+}
+
+func (k *keyspace) dues(jids []string) (all []float64) {
+	for _, jid := range jids {
+		all = append(all, k.of(k.jobs[jid].job.queue, "scheduled").scores[jid])
+	}
+	return all
+}
+
+// slack reports whether parked jobs may not know of the room that a limit has.
+func (m *queues) slack(name string) bool {
+	until, ok := m.changed[name]
+	return ok && m.now < until
+}
+
+// isDead reports whether the life of a job is over that nobody has deleted.
+func (x *mix) isDead(jid string, t *told) bool {
+	return t.ends(in(x.k.histories, jid).history) <= x.m.now
+}
+
+// follow notes what a step has done that the rules make exceptions for.
+func (x *mix) follow(s step) {
+	for jid, before := range x.before {
+		h := x.k.jobs[jid]
+		isOver := h == nil || h.job.isOver()
+		if !before.isOver() && isOver && strings.Contains(before.letters(), "w") {
+			x.awaits[jid]++
+		}
+		if before.state == "running" && h != nil && h.job.state == "waiting" {
+			x.turned[jid] = true // a short history does not tell that it ran
+		}
+	}
+	switch s.Raw[0] {
+	case "limit.set", "limit.delete", "limit.hold":
+		for _, name := range limitNames {
+			if strings.HasPrefix(name, s.Raw[1]+"/") {
+				x.m.changed[name] = x.m.now + 62
+			}
+		}
+	case "priority", "change", "reschedule":
+		for _, word := range s.Raw[1:] {
+			x.turned[word] = true
+		}
+	}
+	x.loosen(s)
+}
+
+// loosen notes unique keys that two jobs may have: those of jobs that begin again though another has
+// the key, and of those that somebody lets go.
+func (x *mix) loosen(s step) {
+	for jid, h := range x.k.jobs {
+		c := claimIn(h.job.options)
+		before, known := x.before[jid]
+		if c == nil || !known || h.job.isOver() {
+			continue
+		}
+		old := claimIn(before.options)
+		again := before.isOver() || before.ends(nil) <= x.m.now
+		letGo := c.After != "" && !slices.Contains(in(x.k.dependencies, jid).members, c.After) &&
+			slices.Contains([]string{"depends", "put", "put.many", "requeue", "move.many"}, s.Raw[0])
+		if again && old != nil && old.Key == c.Key || letGo {
+			if len(x.claimants(c.Key)) > 1 {
+				x.loose[c.Key] = true
+			}
+		}
+	}
+}
+
+// claimants returns the unfinished jobs that claim a key, in order.
+func (x *mix) claimants(key string) []string {
+	var jids []string
+	for jid, h := range x.k.jobs {
+		t := &h.job
+		if c := claimIn(t.options); c != nil && c.Key == key && !t.isOver() && !x.isDead(jid, t) {
+			jids = append(jids, jid)
+		}
+	}
+	slices.Sort(jids)
+	return jids
+}
+
+// checkHolders: at most one job of a key runs, one waits for that one, and the latest has the key.
+func (x *mix) checkHolders(p *problems, s step, reply any) {
+	const key = `["x"]`
+	if x.loose[key] {
+		return
+	}
+	jids := x.claimants(key)
+	holder := ""
+	switch len(jids) {
+	case 0:
+	case 1:
+		holder = jids[0]
+	case 2:
+		holder = x.follower(jids[0], jids[1])
+		if holder == "" {
+			holder = x.follower(jids[1], jids[0])
+		}
+	}
+	if len(jids) > 0 && holder == "" {
+		p.add("%q have the key %s, and don't follow each other: %s", jids, key, x.shown(jids))
+	}
+	if s.Raw[0] == "holder" && s.Raw[1] == key && orElse(fmt.Sprint(reply), "") != holder &&
+		!(reply == nil && holder == "") {
+		p.add("the holder of %s is %v, and should be %q: %s", key, reply, holder, x.shown(jids))
+	}
+}
+
+// follower returns the first job if it waits for the second to give up the key.
+func (x *mix) follower(jid, other string) string {
+	h := x.k.jobs[jid]
+	if claimIn(h.job.options).After == other && h.job.state == "depends" &&
+		slices.Contains(in(x.k.dependencies, jid).members, other) {
+		return jid
+	}
+	return ""
+}
+
+func (x *mix) shown(jids []string) string {
+	var all []string
+	for _, jid := range jids {
+		t := &x.k.jobs[jid].job
+		all = append(all, fmt.Sprintf("%s: %s %s", jid, t.state, t.options))
+	}
+	return strings.Join(all, "; ")
+}
+
+// checkTurns: a job with a tenant that was put waits for its turn, unless a worker had it since.
+func (x *mix) checkTurns(p *problems) {
+	for jid, h := range x.k.jobs {
+		t := &h.job
+		if t.state != "waiting" || !strings.Contains(t.letters(), "g") || x.turned[jid] {
+			continue
+		}
+		last := ""
+		for _, e := range in(x.k.histories, jid).history {
+			if e.what == "put" || e.what == "popped" || e.what == "timed-out" {
+				last = e.what
+			}
+		}
+		behind := t.priority - x.k.of(t.queue, "work").scores[jid]
+		if last == "put" && !(behind >= 0.5 && behind < 1) {
+			p.add("%sj:%s takes no turn: %v behind its priority of %v", prefix, jid, behind, t.priority)
+		}
+	}
+}
+
+// checkKept: a job that a limit has parked, and that is replaced by a put that keeps when it was due, is
+// due.
+func (x *mix) checkKept(p *problems, s step) {
+	at := slices.Index(s.Raw, "replace")
+	if s.Raw[0] != "put" || at < 0 || s.Raw[at+1] != "due" {
+		return
+	}
+	for jid, before := range x.before {
+		h := x.k.jobs[jid]
+		if h == nil || before.parked == "" || before.state != "scheduled" || h.job.time == before.time {
+			continue
+		}
+		if claimIn(h.job.options).PutAs == s.Raw[3] && h.job.state == "scheduled" && h.parking() == "" {
+			p.add("%s was parked and due, was replaced, and is due at %f", jid,
+				x.k.of(h.job.queue, "scheduled").scores[jid])
+		}
+	}
+}
