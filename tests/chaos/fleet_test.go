@@ -30,6 +30,8 @@ type fleet struct {
 	records []record
 	ends    ends
 	log     bytes.Buffer
+
+	programs map[string]string // what the workers run, by their names
 }
 
 // process is one worker process.
@@ -43,7 +45,7 @@ type process struct {
 }
 
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
-	f := &fleet{t: t, random: random, ends: ends{}}
+	f := &fleet{t: t, random: random, ends: ends{}, programs: map[string]string{}}
 	t.Cleanup(func() {
 		for _, p := range f.processes {
 			f.kill(p)
@@ -80,9 +82,12 @@ func (f *fleet) launch(s settings) *process {
 	f.t.Helper()
 	text, err := json.Marshal(s)
 	require.NoError(f.t, err)
-	self, err := os.Executable()
-	require.NoError(f.t, err)
-	p := &process{settings: s, command: exec.Command(self), ready: make(chan struct{}), done: make(chan struct{})}
+	program := s.Program
+	if program == "" {
+		program, err = os.Executable()
+		require.NoError(f.t, err)
+	}
+	p := &process{settings: s, command: exec.Command(program), ready: make(chan struct{}), done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), settingsVariable+"="+string(text),
 		"GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE")) // with the race detector, processes end slowly
 	p.command.Stderr = f
@@ -114,6 +119,7 @@ func (f *fleet) follow(p *process, stdout io.Reader) {
 		f.mu.Lock()
 		f.records = append(f.records, r)
 		p.worker = r.Worker
+		f.programs[r.Worker] = p.settings.Program
 		f.mu.Unlock()
 		if r.Kind == ready {
 			close(p.ready)

@@ -45,7 +45,7 @@ func TestBlockedConnections(t *testing.T) {
 	var valves []*valve
 	var addrs []string
 	for range processes {
-		v := newValve(t, a.server.Addr())
+		v := newValve(t, a.server.Addr(), 0)
 		valves, addrs = append(valves, v), append(addrs, v.addr())
 	}
 	a.begin(addrs...)
@@ -53,4 +53,20 @@ func TestBlockedConnections(t *testing.T) {
 		valves[a.random.IntN(len(valves))].block(func() { a.elapse(a.lapse(i)) })
 	})
 	a.verify()
+}
+
+// A round trip takes a fifth of a lock's time.
+func TestSlowConnections(t *testing.T) {
+	a := newArena(t, plan{
+		jobs: 600, work: 60 * time.Millisecond, concurrency: 10, grace: time.Second,
+		shutdown: 10 * time.Second,
+	})
+	var addrs []string
+	for range processes {
+		addrs = append(addrs, newValve(t, a.server.Addr(), lockTime/10).addr())
+	}
+	a.begin(addrs...)
+	a.disturb(4, func(i int) { a.replace(i, a.terminate) })
+	cost := a.verify()
+	assert.Zero(t, cost.timedOut, "locks that ended")
 }

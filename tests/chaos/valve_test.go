@@ -4,15 +4,17 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // valve stands between a worker process and the server. While it is shut, connections stay
-// open, new ones are accepted, and nothing passes.
+// open, new ones are accepted, and nothing passes. What passes arrives after the delay.
 type valve struct {
 	listener net.Listener
 	target   string
+	delay    time.Duration
 	shut     sync.RWMutex // held for writing while the valve is shut
 	carriers sync.WaitGroup
 
@@ -21,10 +23,10 @@ type valve struct {
 	conns  []net.Conn
 }
 
-func newValve(t *testing.T, target string) *valve {
+func newValve(t *testing.T, target string, delay time.Duration) *valve {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	v := &valve{listener: listener, target: target}
+	v := &valve{listener: listener, target: target, delay: delay}
 	v.carriers.Go(v.accept)
 	t.Cleanup(v.close)
 	return v
@@ -75,6 +77,9 @@ func (v *valve) carry(from, to net.Conn) {
 }
 
 func (v *valve) pass(to net.Conn, data []byte) bool {
+	if v.delay > 0 {
+		<-time.After(v.delay)
+	}
 	v.shut.RLock()
 	defer v.shut.RUnlock()
 	_, err := to.Write(data)

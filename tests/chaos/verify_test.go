@@ -111,9 +111,11 @@ func requireWell(t testing.TB, rdb *redis.Client) {
 	report, err := doctor.Examine(t.Context(), rdb, doctor.Options{Pause: -1})
 	require.NoError(t, err)
 	require.Empty(t, report.With(doctor.Broken))
+	leftovers := map[doctor.Kind]int{}
 	for _, finding := range report.With(doctor.Leftover) {
-		t.Log(finding)
+		leftovers[finding.Kind]++
 	}
+	t.Log("left over: ", leftovers)
 }
 
 // left matches the keys that may be there in the end: completed jobs and their histories,

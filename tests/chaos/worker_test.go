@@ -30,7 +30,9 @@ type settings struct {
 	Concurrency     int
 	PollInterval    time.Duration
 	ShutdownTimeout time.Duration
-	Receive         bool // it has no worker, but receives jobs
+	Receive         bool     // it has no worker, but receives jobs
+	Putting         *putting // it has no worker, but puts jobs
+	Program         string   `json:"-"` // the program to run, if it is not this one
 }
 
 // work is the data of a job: how long it takes.
@@ -77,6 +79,9 @@ func (s settings) run() error {
 	client, err := qless.New(rdb, qless.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
 	if err != nil {
 		return err
+	}
+	if s.Putting != nil {
+		return s.put(ctx, client)
 	}
 	if s.Receive {
 		return s.receive(ctx, client, server)

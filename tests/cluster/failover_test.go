@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/qless/qless-go"
+	"github.com/qless/qless-go/internal/testkit"
 )
 
 func TestAPlannedFailoverLosesNothing(t *testing.T) {
@@ -41,6 +44,54 @@ func TestAKilledMasterIsReplacedSoon(t *testing.T) {
 	t.Logf("a put succeeded %v after the replica had taken over", time.Since(promoted).Round(time.Millisecond))
 }
 
+// A master that is stopped keeps its connections open, as one does that has lost its network. Puts,
+// pops and workers find the new one all the same, and long before a lock of a minute ends.
+func TestAStoppedMasterIsReplacedSoon(t *testing.T) {
+	c := startNodes(t, true)
+	rdb := c.clientThatWaits(time.Second)
+	const namespace = "{stopped}:ql:"
+	ql := client(t, rdb, namespace)
+	replicated := client(t, rdb, namespace, qless.WithReplicas(1, 50*time.Millisecond))
+	_, worked := startWorker(t, ql, time.Second)
+	_, err := ql.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	testkit.Soon(t, "a job", worked)
+	master := c.masterOf(c.slotOf("stopped"))
+	replica := c.replicaOf(master)
+	master.Suspend()
+	defer master.Resume()
+	c.promoted(replica)
+	promoted := time.Now()
+	var all sync.WaitGroup
+	for what, call := range map[string]func(ctx context.Context) error{
+		"a put": func(ctx context.Context) error {
+			_, err := ql.Queue("other").Put(ctx, "K", nil)
+			return err
+		},
+		"a put that waits for replicas": func(ctx context.Context) error {
+			_, err := replicated.Queue("other").Put(ctx, "K", nil)
+			if errors.Is(err, qless.ErrNotReplicated) {
+				return nil // there is none now
+			}
+			return err
+		},
+		"a pop": func(ctx context.Context) error {
+			_, err := ql.Queue("other").Pop(ctx, 1)
+			return err
+		},
+	} {
+		all.Go(func() {
+			until(t, what, func(ctx context.Context) bool { return call(ctx) == nil })
+			t.Logf("%s succeeded %v after the promotion", what, time.Since(promoted).Round(time.Millisecond))
+		})
+	}
+	all.Wait()
+	_, err = ql.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+	testkit.Soon(t, "a job under the new master", worked)
+	t.Logf("a worker had a job %v after the promotion", time.Since(promoted).Round(time.Millisecond))
+}
+
 // What a replica has acknowledged outlives its master.
 func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	c := startNodes(t, true)
@@ -56,6 +107,27 @@ func TestAKilledMasterLosesNothingThatWasReplicated(t *testing.T) {
 	t.Logf("the replica took over after %v, and work went on %v later",
 		promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	k.await(3) // without a replica, each put waits in vain
+	k.done()
+}
+
+// The same for a master that is stopped, and comes back as a replica.
+func TestAStoppedMasterLosesNothingThatWasReplicated(t *testing.T) {
+	c := startNodes(t, true)
+	k := startCrew(t, client(t, c.clientThatWaits(time.Second), "{halted}:ql:",
+		qless.WithReplicas(1, time.Second)))
+	k.await(200)
+	master := c.masterOf(c.slotOf("halted"))
+	replica := c.replicaOf(master)
+	master.Suspend()
+	stopped := time.Now()
+	c.promoted(replica)
+	promoted := time.Now()
+	k.await(1)
+	t.Logf("the replica took over after %v, and work went on %v later",
+		promoted.Sub(stopped).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	master.Resume()
+	c.settled()
+	k.await(200)
 	k.done()
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -110,11 +111,17 @@ func (c *nodes) settled() {
 // client returns a client of the cluster, closed with the test.
 func (c *nodes) client() *redis.ClusterClient {
 	c.t.Helper()
+	return c.clientThatWaits(0)
+}
+
+// clientThatWaits is client with a time for which it waits for answers, or 0 for the default.
+func (c *nodes) clientThatWaits(answers time.Duration) *redis.ClusterClient {
+	c.t.Helper()
 	var addrs []string
 	for _, n := range c.all {
 		addrs = append(addrs, n.Addr())
 	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: answers})
 	c.t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

@@ -159,3 +159,20 @@ func TestMovingASlotLosesNothing(t *testing.T) {
 	k.await(200)
 	k.done()
 }
+
+// A put that waits for replicas goes where its slot is, as others do, even if the client last heard
+// of another master.
+func TestPutsThatWaitForReplicasFollowASlot(t *testing.T) {
+	c := startNodes(t, true)
+	rdb := c.client()
+	ql := client(t, rdb, "{follows}:ql:", qless.WithReplicas(1, 5*time.Second))
+	slot := c.slotOf("follows")
+	for range 5 {
+		_, err := ql.Queue("q").Put(t.Context(), "K", nil)
+		require.NoError(t, err)
+		rdb.ReloadState(t.Context()) // the next one waits for a moment
+		c.moveSlot(slot, c.otherMaster(slot), func() {})
+	}
+	_, err := ql.Queue("q").Put(t.Context(), "K", nil)
+	require.NoError(t, err)
+}

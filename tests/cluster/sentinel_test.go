@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,28 @@ func TestSentinelsReplaceAKilledMaster(t *testing.T) {
 	t.Logf("the replica took over after %v, and work went on %v later",
 		promoted.Sub(killed).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
 	k.await(3)
+	k.done()
+}
+
+// A master that was stopped comes back and takes itself for the master, until a sentinel tells it
+// otherwise: for a moment there are two.
+func TestSentinelsReplaceAStoppedMaster(t *testing.T) {
+	g := startGuarded(t)
+	k := startCrew(t, client(t, g.client(), "ql:", qless.WithReplicas(1, time.Second)))
+	k.await(500)
+	g.master.Suspend()
+	stopped := time.Now()
+	g.promoted()
+	promoted := time.Now()
+	k.await(1)
+	t.Logf("the replica took over after %v, and work went on %v later",
+		promoted.Sub(stopped).Round(time.Millisecond), time.Since(promoted).Round(time.Millisecond))
+	g.master.Resume()
+	old := g.master.Client(t)
+	until(t, "an old master that follows", func(ctx context.Context) bool {
+		return strings.Contains(old.Info(ctx, "replication").Val(), "master_link_status:up")
+	})
+	k.await(500)
 	k.done()
 }
 
