@@ -40,7 +40,9 @@ workloads
               killed -kills times in the middle of as many more
   restart     -workers whose server forgets its scripts, cuts their connections, and is restarted,
               and what those leave that are killed
-  soak        jobs of all kinds at -rate for -duration, while workers come and go
+  soak        jobs of all kinds at -rate for -duration, while workers come and go; with -for 100m,
+              in processes of their own, with schedules, gateways, their clients, and the
+              dashboard with a reader, while a worker is killed each minute
 
 flags
 `

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,15 +21,27 @@ func tiny() *options {
 	}
 }
 
+func TestMain(m *testing.M) {
+	if role, ok := os.LookupEnv(memberVariable); ok {
+		os.Exit(memberMain(role, os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
 // figures runs a workload, which fails if it loses a job, or if something grows.
 func figures(t *testing.T, name string) map[string][]float64 {
+	t.Helper()
+	return figuresWith(t, name, tiny())
+}
+
+func figuresWith(t *testing.T, name string, o *options) map[string][]float64 {
 	t.Helper()
 	for _, w := range workloads {
 		if w.name != name {
 			continue
 		}
 		r := &report{workload: name}
-		failed := w.run(t.Context(), tiny(), r)
+		failed := w.run(t.Context(), o, r)
 		var table bytes.Buffer
 		require.NoError(t, writeTable(&table, r))
 		require.NoError(t, writeJSON(&table, r))
@@ -128,6 +141,29 @@ func TestNothingGrows(t *testing.T) {
 	for _, jobs := range all["jobs"] {
 		require.Positive(t, jobs)
 	}
+}
+
+func TestNothingGrowsOrIsLeftWithEverythingOn(t *testing.T) {
+	o := tiny()
+	o.endure = 5 * time.Second
+	all := figuresWith(t, "soak", o)
+	require.Equal(t, []float64{10}, all["workers killed"])
+	require.Len(t, all["goroutines, more late"], 6)
+	for _, jobs := range all["jobs, pages"] {
+		require.Positive(t, jobs)
+	}
+}
+
+func TestGrowthAfterTheFirstTenthIsAnError(t *testing.T) {
+	e := &endurance{o: &options{endure: time.Hour}, samples: map[string][]size{}}
+	for i := range 100 {
+		e.samples["a"] = append(e.samples["a"], size{"goroutines": float64(100 - min(i, 10))})
+	}
+	require.NoError(t, e.judge(&report{}))
+	for i := range 100 {
+		e.samples["b"] = append(e.samples["b"], size{"goroutines": float64(i)})
+	}
+	require.EqualError(t, e.judge(&report{}), "goroutines of b has grown by 60")
 }
 
 func TestWorkersThatNeedMoreFilesThanAllowedAreRefused(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 
 func main() {
 	log.SetFlags(log.Ltime)
+	if role, ok := os.LookupEnv(memberVariable); ok {
+		os.Exit(memberMain(role, os.Stdin, os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := runMain(ctx, os.Args[1:], os.Stdout)

@@ -17,8 +17,9 @@ type options struct {
 
 	workers, patterns, queues, jobs, tenants, kills, rate int
 
-	poll, duration time.Duration
-	json           bool
+	poll, duration, endure time.Duration
+
+	json bool
 }
 
 func parse(args []string) (*options, error) {
@@ -41,11 +42,17 @@ func parse(args []string) (*options, error) {
 	flags.DurationVar(&o.poll, "poll", 2*time.Second,
 		"PollInterval of workers, and for how long idle ones are measured; 10s by default in the package")
 	flags.DurationVar(&o.duration, "duration", 8*time.Second, "for soak: how long it works")
+	flags.DurationVar(&o.endure, "for", 0,
+		"for soak: with everything on, in processes of which one is killed each minute, for so long;\n"+
+			"if no workloads are named, only soak runs")
 	flags.BoolVar(&o.json, "json", false,
 		"print one JSON object per figure, after one that describes the run")
 	flags.Usage = usage(flags)
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	if o.endure > 0 && len(o.workloads) == 0 {
+		o.workloads = names{"soak"}
 	}
 	return o, o.check(flags.Args())
 }
@@ -66,6 +73,9 @@ func (o *options) check(rest []string) error {
 	}
 	if o.poll < time.Millisecond || o.duration < time.Millisecond {
 		return fmt.Errorf("-poll and -duration must be at least 1ms")
+	}
+	if o.endure != 0 && o.endure < 5*time.Second {
+		return fmt.Errorf("-for must be at least 5s")
 	}
 	return nil
 }

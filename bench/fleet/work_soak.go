@@ -28,6 +28,9 @@ type soaking struct {
 // soak works at a steady rate with jobs of all kinds, while workers and subscribers come and go,
 // and fails if something grows that should not, or if jobs do not end.
 func soak(ctx context.Context, o *options, r *report) (failed error) {
+	if o.endure > 0 {
+		return endure(ctx, o, r)
+	}
 	s, err := startServer(ctx, o)
 	if err != nil {
 		return err
@@ -71,7 +74,7 @@ func newSoaking(ctx context.Context, o *options, s *server) (*soaking, error) {
 	client := putter.clients[0]
 	k := &soaking{o: o, s: s, putter: putter, jobs: newMix(client, o.rate)}
 	err = errors.Join(
-		client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 50),
+		client.Config().Set(ctx, qless.ConfigJobsHistoryCount, 10), // which part 1 fills
 		client.Limit("soak").Set(ctx, qless.LimitConfig{Concurrency: 5}),
 	)
 	if err == nil {
