@@ -1,9 +1,11 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 FUZZTIME    ?= 10s
+CHAOS_FOR   ?= 600
 MODEL_STEPS ?= 200000
 PACKAGES    ?= 3
 LUA         := .cache/lua
+MODULES     := $(patsubst %/,%,$(dir $(shell git ls-files '*go.mod')))
 
 # Each module is checked by its own go.mod, as its users get it, and not by go.work.
 export GOWORK := off
@@ -80,6 +82,13 @@ fuzz: ## run every fuzz test for FUZZTIME (10s)
 model: ## run the model tester for MODEL_STEPS (200000) random steps
 	go test -v -count 1 -timeout 0 -run '^TestSteps' ./tests/model -model.steps $(MODEL_STEPS)
 
+.PHONY: chaos
+chaos: ## kill, stop and cut off workers and servers, in rounds for CHAOS_FOR (600) seconds
+	@.ci/install
+	@end=$$(($$(date +%s) + $(CHAOS_FOR))); while [ $$(date +%s) -lt $$end ]; do \
+		go test -count 1 -timeout 30m -p 1 ./tests/chaos ./tests/cluster ./tests/network || exit 1; \
+	done
+
 .PHONY: interop
 interop: ## share a Redis with clients of other languages, after installing them
 	@.ci/install interop
@@ -123,15 +132,9 @@ vet:
 
 .PHONY: tidy
 tidy:
-	go mod tidy -diff
-	cd bench && go mod tidy -diff
-	cd bench/lmstfy && go mod tidy -diff
-	cd examples/outbox && go mod tidy -diff
-	cd gateway && go mod tidy -diff
-	cd qlessprom && go mod tidy -diff
-	cd qlessotel && go mod tidy -diff
-	cd cmd && go mod tidy -diff
-	cd web/browsertest && go mod tidy -diff
+	@set -e; for module in $(MODULES); do \
+		echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); \
+	done
 
 .PHONY: staticcheck
 staticcheck:
@@ -139,12 +142,14 @@ staticcheck:
 
 # Status 3 says that there is a vulnerability. Any other failure is that of a machine without network.
 .PHONY: vuln
-vuln: ## look for known vulnerabilities, if the network can be reached
-	@echo govulncheck ./...
+vuln: ## look for known vulnerabilities in all modules, if the network can be reached
 	@mkdir -p .cache/bin
 	@GOBIN=$(CURDIR)/.cache/bin go install $(GOVULNCHECK) || { echo "left out: govulncheck can't be had"; exit 0; }; \
-		.cache/bin/govulncheck ./... && exit 0 || test $$? -ne 3 || exit 1; \
-		echo "left out: govulncheck could not look"
+		found=0; for module in $(MODULES); do \
+			echo "govulncheck ./... in $$module"; \
+			status=0; (cd $$module && $(CURDIR)/.cache/bin/govulncheck -test ./...) || status=$$?; \
+			case $$status in 0) ;; 3) found=1;; *) echo "left out: govulncheck could not look";; esac; \
+		done; exit $$found
 
 # The scripts are checked with their includes.
 .PHONY: luacheck
